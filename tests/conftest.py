@@ -1,0 +1,61 @@
+"""Shared by all tests: the shipped lists, small notebooks, and property tests that know no clock."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from wordlelib import params, runs
+from wordlelib.words import Words, load_words
+
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.load_profile("repeatable")
+
+ROOT = Path(__file__).resolve().parent.parent
+# Kernels and subprocesses of the tests import the code under test, from whatever working directory.
+os.environ["PYTHONPATH"] = str(ROOT)
+
+
+@pytest.fixture(scope="session")
+def shipped() -> Words:
+    """The shipped 2,315 answers and 12,972 allowed guesses."""
+    return load_words()
+
+
+def example(stage: str, **changes: object) -> dict[str, object]:
+    """Values for every parameter of a stage that `params.resolve` accepts."""
+    by_kind = {bool: False, int: 0, float: 0.0, str: "", list: []}
+    values = {}
+    for name, param in params.PARAMETERS[stage].items():
+        first = param.choices[0] if param.choices and param.kind is str else by_kind[param.kind]
+        values[name] = first if param.low is None else param.kind(max(first, param.low))
+    fitting = {"run": "results/x", "max_steps": 2, "batch_size": 4, "model": "nano"}
+    return values | {name: value for name, value in fitting.items() if name in values} | changes
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty checkout of its own, with a `notebooks` folder, in place of the real one."""
+    root = tmp_path / "project"
+    (root / "notebooks" / "recipes").mkdir(parents=True)
+    monkeypatch.setattr(runs, "project_root", lambda: root)
+    return root
+
+
+@pytest.fixture
+def write_notebook() -> Callable[..., Path]:
+    """Write a notebook of code cells; the first one is tagged `parameters`."""
+
+    def write(path: Path, *sources: str) -> Path:
+        import nbformat
+        from nbformat import v4
+
+        cells = [v4.new_code_cell(source) for source in sources]
+        cells[0].metadata["tags"] = ["parameters"]
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        nbformat.write(v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)
+        return path
+
+    return write

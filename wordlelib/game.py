@@ -1,0 +1,208 @@
+"""The game: feedback, what a player knows after some turns, and three separate checks of a guess.
+
+The three checks differ, and every reward and report says which one it uses: *legal* (in the
+dictionary), *official hard mode* (greens stay, revealed letters are used again) and *consistent*
+(would have given exactly the feedback of every past turn).
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+from wordlelib.rules import Rules
+from wordlelib.words import Words
+
+ABSENT, PRESENT, CORRECT = "B", "Y", "G"
+
+
+class Turn(NamedTuple):
+    """One turn of a game.
+
+    guess: the parsed guess or None. feedback: a string over B, Y, G, or None for an invalid turn.
+    reason: what the parser said (`ok`, `empty`, `no_tag`, `unclosed`, `wrong_length`,
+    `not_letters`). rule: what the game said of a parsed guess (`ok`, `not_a_word`, `hard_mode`),
+    None without one. text: the raw completion.
+    """
+
+    guess: str | None
+    feedback: str | None
+    reason: str = "ok"
+    rule: str | None = "ok"
+    text: str = ""
+
+
+History = tuple[Turn, ...]
+
+
+def score(guess: str, secret: str) -> str:
+    """Feedback for `guess`: B absent, Y elsewhere, G right place, one character a letter.
+
+    Greens first; then yellows from left to right, each using up one copy of the letter that no
+    green has used. So a grey letter that also stands elsewhere in the guess means "no further
+    copy", not "none". Raises ValueError when the lengths differ.
+    """
+    if len(guess) != len(secret):
+        raise ValueError(f"cannot score {guess!r} against {secret!r}: lengths differ")
+    marks, unused = [ABSENT] * len(guess), list(secret)
+    for i, (g, s) in enumerate(zip(guess, secret, strict=True)):
+        if g == s:
+            marks[i], unused[i] = CORRECT, ""
+    for i, g in enumerate(guess):
+        if marks[i] == ABSENT and g in unused:
+            marks[i], unused[unused.index(g)] = PRESENT, ""
+    return "".join(marks)
+
+
+def is_consistent(word: str, history: Iterable[Turn]) -> bool:
+    """True when `word` would have given the feedback of every valid past turn."""
+    return all(score(t.guess, word) == t.feedback for t in history if t.feedback is not None)
+
+
+class Knowledge(NamedTuple):
+    """What the feedback says, as a person would sum it up. Positions count from 1.
+
+    pattern: the word with `_` for unknown places. present: letter to the places where it cannot
+    stand, for letters known to be in the word beyond the placed ones or without a place.
+    absent: letters not in the word. least, most: copies of each letter seen (most only where known).
+    """
+
+    pattern: str
+    present: dict[str, tuple[int, ...]]
+    absent: tuple[str, ...]
+    least: dict[str, int]
+    most: dict[str, int]
+
+
+def knowledge(history: Iterable[Turn], length: int) -> Knowledge:
+    """Sum up the valid turns of `history` for a word of `length` letters."""
+    placed = ["_"] * length
+    barred: dict[str, set[int]] = {}
+    least: dict[str, int] = {}
+    most: dict[str, int] = {}
+    for turn in history:
+        if turn.feedback is None:
+            continue
+        copies = Counter(g for g, f in zip(turn.guess, turn.feedback, strict=True) if f != ABSENT)
+        for place, (letter, mark) in enumerate(zip(turn.guess, turn.feedback, strict=True), 1):
+            least[letter] = max(least.get(letter, 0), copies[letter])
+            if mark == CORRECT:
+                placed[place - 1] = letter
+                continue
+            barred.setdefault(letter, set()).add(place)
+            if mark == ABSENT:
+                most[letter] = copies[letter]
+    shown = Counter(placed)
+    present = {
+        letter: tuple(sorted(barred.get(letter, ())))
+        for letter in sorted(least)
+        if least[letter] > shown[letter]
+    }
+    absent = tuple(sorted(letter for letter, n in most.items() if n == 0))
+    return Knowledge("".join(placed), present, absent, {k: v for k, v in least.items() if v}, most)
+
+
+def hard_mode_violation(guess: str, history: Iterable[Turn]) -> str | None:
+    """The first hint that `guess` ignores under the official hard mode, or None.
+
+    Official: every green stays in its place, and every revealed letter is used at least as often
+    as it was revealed. A yellow may be put back in the same place; a grey letter may return.
+    """
+    known = knowledge(history, len(guess))
+    for place, (letter, placed) in enumerate(zip(guess, known.pattern, strict=True), 1):
+        if placed not in ("_", letter):
+            return f"letter {place} must be {placed.upper()}"
+    for letter, copies in known.least.items():
+        if guess.count(letter) < copies:
+            return f"guess must contain {letter.upper()}" + (f" {copies} times" if copies > 1 else "")
+    return None
+
+
+class Violations(NamedTuple):
+    """Feedback that a guess contradicts, by colour: counts of letters over all past turns."""
+
+    green: int
+    yellow: int
+    grey: int
+
+
+def violations(guess: str, history: Iterable[Turn]) -> Violations:
+    """Count the marks of past turns that would differ if `guess` were the secret, by their colour.
+
+    All three are zero exactly when `guess` is consistent with the history.
+    """
+    wrong = {CORRECT: 0, PRESENT: 0, ABSENT: 0}
+    for turn in history:
+        if turn.feedback is None or (implied := score(turn.guess, guess)) == turn.feedback:
+            continue
+        for mark, other in zip(turn.feedback, implied, strict=True):
+            wrong[mark] += mark != other
+    return Violations(wrong[CORRECT], wrong[PRESENT], wrong[ABSENT])
+
+
+def judge(guess: str, history: Iterable[Turn], words: Words, rules: Rules) -> str:
+    """What the game says of a parsed guess: `ok`, `not_a_word` or `hard_mode`."""
+    if guess not in words.dictionary:
+        return "not_a_word"
+    if rules.hard_mode and hard_mode_violation(guess, history):
+        return "hard_mode"
+    return "ok"
+
+
+def take_turn(
+    guess: str | None, reason: str, text: str, secret: str, history: History, words: Words, rules: Rules
+) -> Turn:
+    """The turn that results from a parsed guess: legal guesses get feedback, others do not."""
+    if guess is None:
+        return Turn(None, None, reason, None, text)
+    rule = judge(guess, history, words, rules)
+    return Turn(guess, score(guess, secret) if rule == "ok" else None, reason, rule, text)
+
+
+@dataclass
+class Game:
+    """One game in play. A win is decided from the moves: a legal guess equal to the secret."""
+
+    words: Words
+    rules: Rules
+    secret: str
+    history: History = field(default=())
+
+    def play(self, guess: str | None, reason: str = "ok", text: str = "") -> Turn:
+        """Take one turn with a parsed guess (None with its reason when there was none).
+
+        Raises ValueError when the game is over.
+        """
+        if self.done:
+            raise ValueError(f"the game of {self.secret!r} is over after {len(self.history)} turns")
+        turn = take_turn(guess, reason, text, self.secret, self.history, self.words, self.rules)
+        self.history += (turn,)
+        return turn
+
+    @property
+    def won(self) -> bool:
+        """True once the last legal guess equals the secret."""
+        return bool(self.history) and is_win(self.history[-1], self.secret)
+
+    @property
+    def done(self) -> bool:
+        """True when the game is won or all turns are used."""
+        return self.won or len(self.history) >= self.rules.turns
+
+
+def is_win(turn: Turn, secret: str) -> bool:
+    """True for a legal guess that equals the secret."""
+    return turn.feedback is not None and turn.guess == secret
+
+
+def encode_history(history: Iterable[Turn]) -> str:
+    """A history as one JSON string (guess, feedback, reason, rule of each turn): a dataset column."""
+    return json.dumps([turn[:4] for turn in history], separators=(",", ":"))
+
+
+@lru_cache(maxsize=65536)
+def decode_history(text: str) -> History:
+    """The inverse of `encode_history` (raw texts are not kept)."""
+    return tuple(Turn(*turn) for turn in json.loads(text))

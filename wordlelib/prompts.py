@@ -1,0 +1,170 @@
+"""What the model reads and writes: system prompt, states, completions, and the total parser."""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from wordlelib.game import ABSENT, CORRECT, PRESENT, History, Turn, knowledge
+from wordlelib.rules import Rules
+
+THINK, END_THINK = "<think>", "</think>"
+GUESS, END_GUESS = "<guess>", "</guess>"
+MARK_WORDS = {ABSENT: "absent", PRESENT: "present", CORRECT: "correct"}
+MARK_SYMBOLS = {ABSENT: "-", PRESENT: "?", CORRECT: "!"}
+SPACE = " \t\r\n"
+
+
+class Parsed(NamedTuple):
+    """The guess in lower case or None, and why: `ok`, `empty`, `no_tag`, `unclosed`,
+    `wrong_length` or `not_letters`."""
+
+    guess: str | None
+    reason: str
+
+
+@lru_cache(maxsize=32)
+def alphabet_letters(alphabet: str) -> tuple[str, ...]:
+    """The lower-case letters of a regular-expression character class such as `a-z`."""
+    return tuple(re.findall(f"[{alphabet}]", "".join(map(chr, range(0x10000)))))
+
+
+@lru_cache(maxsize=32)
+def _capitals(alphabet: str) -> dict[int, str]:
+    letters = alphabet_letters(alphabet)
+    return {ord(letter.upper()): letter for letter in letters if len(letter.upper()) == 1}
+
+
+def answer_part(text: str) -> str | None:
+    """The text after the thinking, or None when the thinking never ends.
+
+    The thinking ends at the last `</think>`; its opening tag may be missing, since a prompt can
+    end with it. A `<think>` with no `</think>` behind it has no answer part.
+    """
+    _, _, answer = text.rpartition(END_THINK)
+    return None if THINK in answer else answer
+
+
+def parse_guess(text: str, length: int = 5, alphabet: str = "a-z") -> Parsed:
+    """Find the guess in a completion. Total: any string gives a guess or a reason.
+
+    One rule: after the thinking (`answer_part`), the last `<guess>` tag decides; what stands
+    between it and its `</guess>`, less surrounding white space, is the guess. Tags inside the
+    thinking never count, a missing `</guess>` is not forgiven, capitals are accepted, and nothing
+    is repaired: no letter is dropped, added or folded from another script.
+    """
+    if not text.strip(SPACE):
+        return Parsed(None, "empty")
+    answer = answer_part(text)
+    if answer is None:
+        return Parsed(None, "unclosed")
+    _, opened, rest = answer.rpartition(GUESS)
+    if not opened:
+        return Parsed(None, "no_tag")
+    inside, closed, _ = rest.partition(END_GUESS)
+    if not closed:
+        return Parsed(None, "unclosed")
+    word = inside.strip(SPACE).translate(_capitals(alphabet))
+    if not word:
+        return Parsed(None, "empty")
+    if not set(word) <= set(alphabet_letters(alphabet)):
+        return Parsed(None, "not_letters")
+    if len(word) != length:
+        return Parsed(None, "wrong_length")
+    return Parsed(word, "ok")
+
+
+_WELL_FORMED = re.compile(r"(?:\s*<think>)?[^<>]*</think>\s*<guess>[^<>]*</guess>\s*")
+
+
+def is_well_formed(text: str, length: int = 5, alphabet: str = "a-z") -> bool:
+    """True for exactly one thinking block, then exactly one guess that parses, and nothing more.
+
+    The opening `<think>` may be missing, as in `answer_part`; `<` and `>` stand only in the tags.
+    """
+    return bool(_WELL_FORMED.fullmatch(text)) and parse_guess(text, length, alphabet).guess is not None
+
+
+def spell(word: str) -> str:
+    """`crane` as `C R A N E`: one token a letter for most tokenizers."""
+    return " ".join(word.upper())
+
+
+def completion(candidates: Iterable[str], guess: str) -> str:
+    """The text of one turn: candidates spelled out (the chosen one last), then the guess."""
+    return f"{THINK}{'; '.join(spell(word) for word in candidates)}{END_THINK}{GUESS}{guess}{END_GUESS}"
+
+
+def system_prompt(rules: Rules) -> str:
+    """The rules of the game as the model is told them."""
+    hard = " Hints must be used in every later guess." if rules.hard_mode else ""
+    return (
+        f"Guess the secret word of {rules.length} letters in at most {rules.turns} turns. After each "
+        "guess every letter is marked: correct (right place), present (in the word, another place) "
+        "or absent (no further copy in the word). A guess that is missing or not a word uses a "
+        f"turn.{hard} Think of words that fit all marks, then answer: "
+        f"{THINK}words that fit, spelled out{END_THINK}{GUESS}word{END_GUESS}"
+    )
+
+
+def render_turn(number: int, turn: Turn, rules: Rules) -> str:
+    """One past turn as a line, e.g. `Guess 1: C:absent R:present A:correct N:absent E:absent`.
+
+    With the `symbols` renderer: `Guess 1: C- R? A! N- E-`.
+    """
+    label = f"Guess {number}: "
+    if turn.feedback is None:
+        text = {None: rules.no_guess_text, "not_a_word": rules.not_a_word_text}.get(
+            turn.rule, rules.hard_mode_text
+        )
+        return label + text.format(guess=(turn.guess or "").upper())
+    marked = list(zip(turn.guess.upper(), turn.feedback, strict=True))
+    words = " ".join(f"{letter}:{MARK_WORDS[mark]}" for letter, mark in marked)
+    symbols = " ".join(f"{letter}{MARK_SYMBOLS[mark]}" for letter, mark in marked)
+    return label + {"words": words, "symbols": symbols, "both": f"{symbols} = {words}"}[rules.renderer]
+
+
+def render_knowledge(history: History, rules: Rules) -> list[str]:
+    """The summary lines: pattern, letters present with the places ruled out, letters absent."""
+    known = knowledge(history, rules.length)
+    lines = ["Pattern: " + " ".join(known.pattern.upper())]
+    if known.present:
+        lines.append(
+            "Present: "
+            + " ".join(
+                f"{letter.upper()} (not {' '.join(map(str, places))})" if places else letter.upper()
+                for letter, places in known.present.items()
+            )
+        )
+    if known.absent:
+        lines.append("Absent: " + " ".join(known.absent).upper())
+    return lines
+
+
+def render_state(history: History, rules: Rules) -> str:
+    """The user message before turn `len(history) + 1`: past turns, then what they say together.
+
+    The `symbols` renderer leaves the summary out: the shortest state that says everything.
+    """
+    lines = [f"Turn {len(history) + 1} of {rules.turns}."]
+    lines += [render_turn(number, turn, rules) for number, turn in enumerate(history, 1)]
+    if rules.renderer != "symbols" and history:
+        lines += render_knowledge(history, rules)
+    return "\n".join(lines)
+
+
+def messages(history: History, rules: Rules) -> list[dict[str, str]]:
+    """The chat that asks for the next guess.
+
+    `fresh`: system and user message, whatever has happened. `chat`: one conversation that grows by
+    the model's own text and the feedback of each turn.
+    """
+    chat = [{"role": "system", "content": system_prompt(rules)}]
+    if rules.history == "fresh":
+        return [*chat, {"role": "user", "content": render_state(history, rules)}]
+    chat.append({"role": "user", "content": render_state((), rules)})
+    for number, turn in enumerate(history, 1):
+        chat.append({"role": "assistant", "content": turn.text})
+        reply = f"{render_turn(number, turn, rules)}\nTurn {number + 1} of {rules.turns}."
+        chat.append({"role": "user", "content": reply})
+    return chat

@@ -1,0 +1,110 @@
+"""`Rules`: the one frozen record of which game is played and how it is shown to a model.
+
+Every data card, config, games file and metrics file carries it; results under two different
+records are never mixed.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import Any
+
+from wordlelib.words import Words
+
+CHOICES = {
+    "universe": ("answers", "allowed"),
+    "lexicon": ("full", "train"),
+    "renderer": ("words", "symbols", "both"),
+    "history": ("fresh", "chat"),
+}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What game is played and shown.
+
+    answers_sha256, allowed_sha256: canonical hashes of the two word lists (`Words.sha256`).
+    length: letters in a word. alphabet: body of a regular-expression character class.
+    turns: guesses in a game; an invalid turn uses one.
+    universe: words a consistent player believes possible (`answers`, or `allowed` for a player
+        that does not know the answer list).
+    lexicon: `full` lets training text name held-out words, but never makes one the secret of a
+        training game; `train` leaves them out of training text, dictionary and candidate sets.
+    hard_mode: the official rule: greens stay, revealed letters are used again.
+    renderer: how a state is written (`words`, `symbols`, `both`).
+    history: `fresh` starts a new two-message chat each turn, `chat` grows one conversation.
+    no_guess_text, not_a_word_text, hard_mode_text: what the model is shown for an invalid turn;
+        `{guess}` is replaced by the guess in capitals.
+    """
+
+    answers_sha256: str
+    allowed_sha256: str
+    length: int = 5
+    alphabet: str = "a-z"
+    turns: int = 6
+    universe: str = "answers"
+    lexicon: str = "full"
+    hard_mode: bool = False
+    renderer: str = "words"
+    history: str = "fresh"
+    no_guess_text: str = "no guess given"
+    not_a_word_text: str = "{guess} is not a word"
+    hard_mode_text: str = "{guess} breaks hard mode"
+
+    def __post_init__(self) -> None:
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"rules: {name} is {getattr(self, name)!r}; use one of {', '.join(allowed)}")
+        for name in ("length", "turns"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise ValueError(f"rules: {name} is {value!r}; use a whole number from 1")
+        for name in ("no_guess_text", "not_a_word_text", "hard_mode_text"):
+            try:
+                getattr(self, name).format(guess="")
+            except (KeyError, IndexError, ValueError):
+                raise ValueError(
+                    f"rules: {name} is {getattr(self, name)!r}; it can hold {{guess}} and no other braces"
+                ) from None
+        try:
+            re.compile(f"[{self.alphabet}]")
+        except re.error:
+            raise ValueError(
+                f"rules: alphabet is {self.alphabet!r}; write the letters, or a range such as a-z"
+            ) from None
+
+    @cached_property
+    def digest(self) -> str:
+        """Sixteen hex digits that change when any field does."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionary for YAML and JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Rules":
+        """Rebuild from `to_dict`; raises ValueError that names an unknown or missing field."""
+        known = {field.name for field in fields(cls)}
+        if unknown := sorted(set(values) - known):
+            raise ValueError(f"rules: unknown field {unknown[0]!r}; known are {', '.join(known)}")
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise ValueError(f"rules: {error}") from None
+
+
+def rules_for(words: Words, **settings: Any) -> Rules:
+    """The rules of a game on these lists: their hashes and word length, all else as in `settings`."""
+    return Rules(words.sha256["answers"], words.sha256["allowed"], words.length, **settings)
+
+
+def require_same_rules(first: Rules, second: Rules, where: str) -> None:
+    """Raise ValueError that names every differing field, unless both records are equal."""
+    a, b = first.to_dict(), second.to_dict()
+    differing = [f"{name} ({a[name]!r} and {b[name]!r})" for name in a if a[name] != b[name]]
+    if differing:
+        raise ValueError(f"{where}: the rules differ in {', '.join(differing)}")
