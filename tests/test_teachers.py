@@ -1,0 +1,265 @@
+"""The teacher's turns, the states it labels, and its whole games."""
+
+import random
+from collections import Counter
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wordlelib import teachers
+from wordlelib.game import Turn, is_consistent, score
+from wordlelib.prompts import messages, parse_guess, render_state
+from wordlelib.rules import rules_for
+from wordlelib.solver import Solver
+from wordlelib.teachers import MIX, make_states, non_word, solver_turn, strong_openers, traces
+from wordlelib.words import Words, load_words, sample_words, split_secrets, without
+
+
+def solver_for(words: Words, **rules) -> Solver:
+    return Solver(words, rules_for(words, **rules))
+
+
+WORDS = sample_words(load_words(), 120, seed=1)
+SPLIT = split_secrets(WORDS, test=30, val=10)
+SOLVER = solver_for(WORDS)
+STATES = list(make_states(SOLVER, SPLIT.train, 2000, seed=5))
+
+
+@given(state=st.sampled_from(STATES), seed=st.integers(), candidates=st.integers(1, 6))
+def test_thinking_is_distinct_consistent_words_and_ends_with_the_guess(state, seed, candidates):
+    """As many words as asked for and left, none twice, all consistent, the guess last."""
+    history, _, _ = state
+    thinking, guess = solver_turn(SOLVER, history, random.Random(seed), candidates)
+    left = [word for word in WORDS.answers if is_consistent(word, history)]
+    assert len(thinking) == len(set(thinking)) == min(candidates, len(left))
+    assert set(thinking) <= set(left)
+    assert thinking[-1] == guess
+
+
+@given(state=st.sampled_from(STATES), seed=st.integers())
+def test_guess_tells_most_among_consistent_words(state, seed):
+    """The best consistent word; the second best only while more than six are left."""
+    history, _, _ = state
+    _, guess = solver_turn(SOLVER, history, random.Random(seed))
+    left = SOLVER.candidates(history)
+    bits = sorted((SOLVER.bits(SOLVER.universe[i], left) for i in left), reverse=True)
+    least = bits[1] if len(left) > 6 else bits[0]
+    assert SOLVER.bits(guess, left) >= least - 1e-9
+
+
+def test_both_of_the_two_best_guesses_are_taught():
+    """While many words are left the teacher varies, so that its games differ."""
+    everything = SOLVER.candidates(())
+    ranked = sorted(WORDS.answers, key=lambda word: -SOLVER.bits(word, everything))
+    guesses = {solver_turn(SOLVER, (), random.Random(seed))[1] for seed in range(50)}
+    assert guesses == set(ranked[:2])
+
+
+def test_thinking_varies_in_words_and_order():
+    """The words before the guess are drawn, so one state gives many completions."""
+    drawn = {tuple(solver_turn(SOLVER, (), random.Random(seed))[0][:2]) for seed in range(50)}
+    assert len(drawn) > 40
+
+
+def test_solver_turn_is_total_when_nothing_is_consistent():
+    """A history that no word fits still gives a legal guess."""
+    word = WORDS.answers[0]
+    impossible = (Turn(word, "GGGGB"), Turn(word, "BGGGG"))
+    thinking, guess = solver_turn(SOLVER, impossible, random.Random(0))
+    assert thinking == [guess] and guess in WORDS.dictionary
+
+
+def test_solver_turn_refuses_to_name_no_word():
+    with pytest.raises(ValueError, match="candidates is 0"):
+        solver_turn(SOLVER, (), random.Random(0), candidates=0)
+
+
+def test_strong_openers_of_the_shipped_lists_start_with_raise():
+    """`raise` tells most of the 2,315 answers (5.878 bits)."""
+    openers = strong_openers(solver_for(load_words()))
+    assert openers[0] == "raise" and len(set(openers)) == teachers.STRONG
+
+
+def test_same_arguments_give_the_same_states_and_another_seed_others():
+    again = list(make_states(SOLVER, SPLIT.train, 2000, seed=5))
+    other = list(make_states(SOLVER, SPLIT.train, 2000, seed=6))
+    assert STATES == again != other
+
+
+def test_states_are_open_games_of_training_secrets():
+    """Every state can be played on, has feedback that its secret gives, and keeps that secret possible."""
+    assert len(STATES) == 2000
+    assert {secret for _, secret, _ in STATES} == set(SPLIT.train)
+    for history, secret, _ in STATES:
+        assert len(history) < SOLVER.rules.turns
+        assert all(turn.guess != secret for turn in history)
+        assert is_consistent(secret, history)
+        assert SOLVER.universe.index(secret) in SOLVER.candidates(history)
+        for turn in history:
+            assert turn.feedback == (score(turn.guess, secret) if turn.rule == "ok" else None)
+
+
+def test_shares_of_sources_are_as_asked():
+    """They hold to the length of one game, also early on."""
+    for n in (200, 2000):
+        counts = Counter(source for _, _, source in islice(STATES, n))
+        for source, share in MIX.items():
+            assert abs(counts[source] - share * n) <= SOLVER.rules.turns
+    assert sum(MIX.values()) == pytest.approx(1)
+
+
+def test_a_mix_of_one_source_gives_only_that():
+    states = make_states(SOLVER, SPLIT.train, 50, seed=0, mix={"consistent": 1, "random": 0})
+    assert {source for _, _, source in states} == {"consistent"}
+
+
+def test_consistent_play_uses_only_consistent_guesses_and_random_play_also_others():
+    def consistent_turns(source: str) -> list[bool]:
+        return [
+            is_consistent(turn.guess, history[:place])
+            for history, _, kind in STATES
+            if kind == source
+            for place, turn in enumerate(history)
+        ]
+
+    assert all(consistent_turns("consistent"))
+    assert 0.02 < 1 - sum(consistent_turns("random")) / len(consistent_turns("random")) < 0.3
+
+
+def test_teacher_games_open_strongly_and_opener_games_with_any_answer():
+    def openers(source: str) -> set[str]:
+        return {history[0].guess for history, _, kind in STATES if kind == source}
+
+    assert openers("teacher") == set(strong_openers(SOLVER))
+    assert len(openers("opener")) > 60
+
+
+def test_preplayed_states_have_zero_to_all_but_one_turns_and_only_they_have_zero():
+    lengths = Counter(len(history) for history, _, source in STATES if source == "preplayed")
+    assert sorted(lengths) == [0, 1, 2, 3, 4, 5] and min(lengths.values()) > 15
+    assert all(history for history, _, source in STATES if source != "preplayed")
+
+
+def test_invalid_states_hold_both_kinds_of_invalid_turn_and_show_them():
+    """Each has at least one; they are shown in the prompt as play shows them."""
+    kinds = Counter()
+    for history, _, source in STATES:
+        invalid = [turn for turn in history if turn.feedback is None]
+        assert bool(invalid) == (source == "invalid")
+        shown = render_state(history, SOLVER.rules)
+        for turn in invalid:
+            kinds[turn.rule] += 1
+            if turn.guess is None:
+                assert turn.reason == "no_tag" and "no guess given" in shown
+            else:
+                assert turn.guess not in WORDS.dictionary and f"{turn.guess.upper()} is not a word" in shown
+    assert set(kinds) == {None, "not_a_word"} and min(kinds.values()) > 20
+
+
+@given(word=st.sampled_from(WORDS.answers), seed=st.integers())
+def test_non_words_are_near_words_but_none(word, seed):
+    """Same length and letters; most differ in one place."""
+    found = non_word(word, random.Random(seed), WORDS.dictionary)
+    assert len(found) == len(word) and found.isalpha() and found.islower()
+    assert found not in WORDS.dictionary
+
+
+def test_non_word_of_a_list_that_holds_every_string_is_an_error():
+    with pytest.raises(ValueError, match="no non-word of 1 letters a-b"):
+        non_word("a", random.Random(0), {"a", "b"}, "a-b")
+
+
+def test_train_lexicon_states_never_name_a_held_out_word():
+    """Not as a guess, not in the thinking, and not by an invented non-word."""
+    heldout = set(SPLIT.val + SPLIT.test)
+    solver = solver_for(without(WORDS, heldout), lexicon="train")
+    rng, named = random.Random(0), set()
+    for history, _, _ in make_states(solver, SPLIT.train, 2000, seed=1, known=WORDS.dictionary):
+        named |= {turn.guess for turn in history} | set(solver_turn(solver, history, rng)[0])
+    assert not named & heldout
+    assert set(SPLIT.train) <= named
+
+
+def test_invented_non_words_avoid_known_words():
+    """Held-out words outside the solver's lists are passed as `known`; here all one-letter changes."""
+    words = Words(("aa", "ab"), ("aa", "ab"))
+    solver = solver_for(words, alphabet="a-c")
+    known = {a + b for a in "abc" for b in "abc"} - {"cc"}
+    states = list(make_states(solver, words.answers, 40, mix={"invalid": 1}, known=known))
+    invented = {turn.guess for history, _, _ in states for turn in history if turn.rule == "not_a_word"}
+    assert invented == {"cc"}
+
+
+@pytest.mark.parametrize(
+    ("secrets", "mix", "message"),
+    [
+        (SPLIT.train, {"lucky": 1}, "unknown source 'lucky'"),
+        (SPLIT.train, {"teacher": 0}, "one above 0"),
+        (SPLIT.train, {"teacher": 1, "random": -1}, "from 0 up"),
+        ((), MIX, "no secrets"),
+        (("zzzzz",), MIX, "'zzzzz' is not among the words"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(secrets, mix, message):
+    """Before the first state is asked for."""
+    with pytest.raises(ValueError, match=message):
+        make_states(SOLVER, secrets, 5, mix=mix)
+
+
+def test_a_source_that_cannot_give_states_is_an_error_not_an_endless_loop():
+    """In a game of one turn no game has a second state."""
+    solver = solver_for(WORDS, turns=1)
+    with pytest.raises(ValueError, match="'teacher' gave no state; with 1 turns"):
+        list(make_states(solver, SPLIT.train, 5, mix={"teacher": 1}))
+    assert [h for h, _, _ in make_states(solver, SPLIT.train, 3, mix={"preplayed": 1})] == [()] * 3
+
+
+def test_hard_mode_states_show_broken_hints_and_the_teacher_obeys():
+    """Random play that ignores a hint is an invalid turn; the teacher's own guess is always legal."""
+    solver = solver_for(WORDS, hard_mode=True)
+    broken = 0
+    for history, _, _ in make_states(solver, SPLIT.train, 300, seed=2, mix={"random": 1}):
+        broken += any(turn.rule == "hard_mode" for turn in history)
+        assert is_consistent(solver_turn(solver, history, random.Random(0))[1], history)
+    assert broken > 10
+
+
+def test_chat_states_carry_the_texts_of_past_turns():
+    """A growing conversation shows what was answered; a fresh one does not, and keeps no texts."""
+    solver = solver_for(WORDS, history="chat")
+    for history, _, source in make_states(solver, SPLIT.train, 200, seed=3):
+        for turn, message in zip(history, messages(history, solver.rules)[2::2], strict=True):
+            assert message["content"] == turn.text
+            assert parse_guess(turn.text) == (turn.guess, turn.reason)
+            assert source != "teacher" or turn.text.startswith("<think>")
+    assert not any(turn.text for history, _, _ in STATES for turn in history)
+
+
+def test_word_length_and_universe_come_from_the_game():
+    """Six-letter words, and a player who believes every allowed word possible."""
+    answers = ("planet", "garden", "silver", "bronze", "stream", "forest")
+    words = Words(answers, (*answers, "castle", "wonder", "basket"))
+    solver = solver_for(words, universe="allowed")
+    rng, named = random.Random(0), set()
+    for history, secret, _ in make_states(solver, answers, 100, seed=0):
+        thinking, _ = solver_turn(solver, history, rng)
+        assert secret in answers and all(is_consistent(word, history) for word in thinking)
+        named.update(thinking)
+    assert named & {"castle", "wonder", "basket"}
+
+
+def test_traces_are_whole_games_that_replay():
+    """One won game for each secret, with the texts that were played; the same on a rerun."""
+    games = list(traces(SOLVER, SPLIT.train, seed=4))
+    assert games == list(traces(SOLVER, SPLIT.train, seed=4))
+    assert games != list(traces(SOLVER, SPLIT.train, seed=5))
+    assert [game["secret"] for game in games] == list(SPLIT.train)
+    assert len({game["seed"] for game in games}) == len(games)
+    for game in games:
+        assert game["won"] and game["n_guesses"] == len(game["turns"]) <= SOLVER.rules.turns
+        assert game["player"] == "teacher" and game["rules"] == SOLVER.rules.digest
+        for turn in game["turns"]:
+            assert parse_guess(turn["text"]) == (turn["guess"], "ok")
+            assert turn["feedback"] == score(turn["guess"], game["secret"])

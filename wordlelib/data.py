@@ -1,0 +1,350 @@
+"""Training data on disk: SFT rows, GRPO states, traces, and the card that says what they are.
+
+A data folder holds `sft.jsonl`, `sft.parquet`, `sft_val.jsonl` (states of validation secrets),
+`states.jsonl`, `states.parquet` (GRPO states of training secrets), `traces.csv` (whole teacher games)
+and, written last, `card.json`.
+"""
+
+import csv
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wordlelib.game import History, decode_history, encode_history
+from wordlelib.prompts import completion, messages
+from wordlelib.rules import Rules
+from wordlelib.runs import project_path, read_json, write_json
+from wordlelib.solver import Solver
+from wordlelib.teachers import MIX, make_states, solver_turn, traces
+from wordlelib.words import Split, Words, load_words, require_disjoint, sample_words, without
+
+CARD = "card.json"
+CARD_KEYS = ("rules", "digest", "words", "split", "files")
+VAL_ROWS_PER_SECRET = 20
+TRACE_COLUMNS = ("game", "secret", "turn", "guess", "feedback", "reason", "rule", "text", "won", "n_guesses")
+
+Row = dict[str, Any]
+CountTokens = Callable[[list[dict[str, str]]], int]
+
+
+def sft_row(
+    solver: Solver, history: History, secret: str, source: str, rng: random.Random, candidates: int = 3
+) -> Row:
+    """One state with the teacher's completion: prompt and completion are chat messages."""
+    thinking, guess = solver_turn(solver, history, rng, candidates)
+    return {
+        "prompt": messages(history, solver.rules),
+        "completion": [{"role": "assistant", "content": completion(thinking, guess)}],
+        "secret": secret,
+        "history": encode_history(history),
+        "source": source,
+    }
+
+
+def state_row(solver: Solver, history: History, secret: str, source: str) -> Row:
+    """One state to sample from, with the look-ahead columns that rewards need."""
+    return {
+        "prompt": messages(history, solver.rules),
+        "secret": secret,
+        "history": encode_history(history),
+        **solver.lookahead(history),
+        "source": source,
+    }
+
+
+def draw_secrets(secrets: Sequence[str], n: int, seed: int = 0) -> list[str]:
+    """`n` different secrets in random order, the same for the same seed.
+
+    Raises ValueError when there are fewer: games on repeated secrets would count as independent.
+    """
+    if not 0 <= n <= len(secrets):
+        raise ValueError(f"cannot draw {n} different secrets from {len(secrets)}")
+    return random.Random(seed).sample(secrets, n)
+
+
+def read_jsonl(path: str | Path) -> list[Row]:
+    """One JSON object a line. Raises ValueError with file, line number and cause for any other line."""
+    rows = []
+    with open(path, "rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                half = "" if line.endswith(b"\n") else "; the file seems half written"
+                raise ValueError(f"{path}, line {number}: not JSON ({error}){half}") from None
+            if not isinstance(row, dict):
+                raise ValueError(f"{path}, line {number}: {type(row).__name__} where an object should stand")
+            rows.append(row)
+    return rows
+
+
+@contextmanager
+def _replacing(path: str | Path) -> Iterator[Path]:
+    """A temporary name beside `path` to write to; it becomes `path` if all goes well, else it goes."""
+    temporary = Path(path).with_name(f".{Path(path).name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_jsonl(path: str | Path, rows: Iterable[Row]) -> None:
+    """Write one JSON object a line, the whole file or nothing. Raises ValueError for NaN and infinity."""
+    with _replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(json.dumps(row, allow_nan=False) + "\n" for row in rows)
+
+
+def _write_parquet(path: Path, rows: list[Row]) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    with _replacing(path) as temporary:
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), temporary)
+
+
+def _write_traces(path: Path, games: list[Row]) -> None:
+    with _replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, TRACE_COLUMNS, extrasaction="ignore", lineterminator="\n")
+        table.writeheader()
+        for number, game in enumerate(games, 1):
+            for place, turn in enumerate(game["turns"], 1):
+                table.writerow({**game, **turn, "game": number, "turn": place})
+
+
+def game_words(
+    answers: str = "", allowed: str = "", sample: int = 0, sample_seed: int = 0, alphabet: str = "a-z"
+) -> Words:
+    """The lists of a game: shipped ones or own files, and of these a small sample unless it is 0.
+
+    Relative file names start at the project root.
+    """
+    words = load_words(project_path(answers), project_path(allowed), alphabet)
+    return sample_words(words, sample, sample_seed) if sample else words
+
+
+def _check_words(words: Words, rules: Rules, where: str) -> None:
+    for name, found in words.sha256.items():
+        if found != (wanted := getattr(rules, f"{name}_sha256")):
+            raise ValueError(
+                f"{where}: the rules name a list of {name} with hash {wanted[:12]}…, but the words at "
+                f"hand have {found[:12]}…; use the same files, sample size and sample seed"
+            )
+
+
+def _check_split(split: Split, words: Words, where: str) -> None:
+    require_disjoint(split.train, split.val + split.test, where)
+    require_disjoint(split.val, split.test, f"{where}, validation and test part")
+    if not split.train:
+        raise ValueError(f"{where}: the split leaves no training secret")
+    if strange := sorted({secret for part in split for secret in part} - set(words.answers)):
+        raise ValueError(f"{where}: secret {strange[0]!r} of the split is not an answer of the game")
+
+
+def _distinct(items: Iterable[Any], key: Callable[[Any], Hashable]) -> list[Any]:
+    """The first item of each key, in order."""
+    first: dict[Hashable, Any] = {}
+    for item in items:
+        first.setdefault(key(item), item)
+    return list(first.values())
+
+
+def _texts(row: Row) -> tuple[str, ...]:
+    """What an SFT row says: two rows with the same texts are duplicates, whatever their secrets."""
+    return tuple(message["content"] for message in row["prompt"] + row["completion"])
+
+
+def _percentiles(counts: list[int]) -> dict[str, int]:
+    values = np.percentile(counts, [50, 90, 99, 100], method="higher")
+    return dict(zip(("p50", "p90", "p99", "max"), map(int, values), strict=True))
+
+
+def _lengths(row: Row, count_tokens: CountTokens) -> tuple[int, int]:
+    """Tokens of the prompt and of the completion (0 when there is none)."""
+    prompt = count_tokens(row["prompt"])
+    answer = row.get("completion")
+    return prompt, count_tokens(row["prompt"] + answer) - prompt if answer else 0
+
+
+def check_lengths(rows: Iterable[Row], count_tokens: CountTokens, limit: int) -> int:
+    """Tokens of the longest row (prompt, and completion when it has one), which must not pass `limit`.
+
+    Raises ValueError that names the row: nothing is ever cut. `count_tokens`: as for `build`.
+    """
+    longest = 0
+    for number, row in enumerate(rows, 1):
+        length = sum(_lengths(row, count_tokens))
+        if length > limit:
+            turn = len(decode_history(row["history"])) + 1
+            raise ValueError(
+                f"row {number} (secret {row['secret']!r}, turn {turn}) has {length} tokens, over the limit "
+                f"of {limit}; raise the limit, since a cut prompt would lose rules or guesses"
+            )
+        longest = max(longest, length)
+    return longest
+
+
+def _describe(rows: list[Row], made: int, count_tokens: CountTokens | None) -> dict[str, Any]:
+    """What the card says of one part; `made` counts the rows before duplicates were removed."""
+    turns = Counter(len(decode_history(row["history"])) + 1 for row in rows)
+    about = {
+        "rows": len(rows),
+        "duplicates_removed": made - len(rows),
+        "by_source": dict(sorted(Counter(row["source"] for row in rows).items())),
+        "by_turn": {str(turn): turns[turn] for turn in sorted(turns)},
+    }
+    if count_tokens and rows:
+        prompts, completions = zip(*(_lengths(row, count_tokens) for row in rows), strict=True)
+        about["tokens"] = {"prompt": _percentiles(prompts)}
+        if any(completions):
+            about["tokens"]["completion"] = _percentiles(completions)
+    return about
+
+
+def build(
+    folder: str | Path,
+    rules: Rules,
+    split: Split,
+    *,
+    source: dict[str, Any] | None = None,
+    rows: int,
+    states: int,
+    seed: int = 0,
+    candidates: int = 3,
+    mix: dict[str, float] = MIX,
+    count_tokens: CountTokens | None = None,
+) -> dict[str, Any]:
+    """Make all training data of a game in `folder` and return its card; same arguments, same files.
+
+    source: the arguments of `game_words` that gave the lists of `rules` (None: the shipped lists).
+    rows, states: how many SFT rows and GRPO states are made before duplicates are removed.
+    candidates: words in the thinking, at most. mix: shares by source, as for `make_states`.
+    count_tokens: tokens of a chat, with the generation prompt when its last message is the user's;
+    None leaves the token lengths out. Only training secrets have training games. With the `full`
+    lexicon all words may be named; with `train` the training files name no held-out word, and the
+    validation file no test word. Raises ValueError when lists, rules and split do not fit.
+    """
+    folder, source = Path(folder), source or {}
+    words = game_words(**source, alphabet=rules.alphabet)
+    _check_words(words, rules, "data")
+    _check_split(split, words, "data")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CARD).unlink(missing_ok=True)
+
+    named, named_val = words, words
+    if rules.lexicon == "train":
+        named, named_val = without(words, split.val + split.test), without(words, split.test)
+        require_disjoint(named.allowed, split.val + split.test, "the words of the train lexicon")
+    solver = Solver(named, rules)
+    val_solver = Solver(named_val, rules) if rules.lexicon == "train" else solver
+
+    def labelled(solver: Solver, secrets: Sequence[str], n: int, part: str) -> list[Row]:
+        made = make_states(solver, secrets, n, f"{part} {seed}", mix, words.dictionary) if n else ()
+        rng = random.Random(f"{part} labels {seed}")
+        return _distinct((sft_row(solver, *state, rng, candidates) for state in made), _texts)
+
+    val_rows = VAL_ROWS_PER_SECRET * len(split.val)
+    sft = labelled(solver, split.train, rows, "sft")
+    sft_val = labelled(val_solver, split.val, val_rows, "sft_val")
+    made = make_states(solver, split.train, states, f"states {seed}", mix, words.dictionary)
+    grpo = [state_row(solver, *state) for state in _distinct(made, lambda state: state[:2])]
+    games = list(traces(solver, split.train, seed, candidates))
+
+    for name, part in (("sft", sft), ("states", grpo)):
+        write_jsonl(folder / f"{name}.jsonl", part)
+        _write_parquet(folder / f"{name}.parquet", part)
+    write_jsonl(folder / "sft_val.jsonl", sft_val)
+    _write_traces(folder / "traces.csv", games)
+    parts = (("sft", sft, rows), ("sft_val", sft_val, val_rows), ("states", grpo, states))
+    card = {
+        "rules": rules.to_dict(),
+        "digest": rules.digest,
+        "lexicon": rules.lexicon,
+        "words": {
+            "source": source,
+            "answers": {"sha256": words.sha256["answers"], "count": len(words.answers)},
+            "allowed": {"sha256": words.sha256["allowed"], "count": len(words.allowed)},
+        },
+        "seed": seed,
+        "mix": mix,
+        "candidates": candidates,
+        "files": {name: _describe(part, made, count_tokens) for name, part, made in parts}
+        | {"traces": {"games": len(games), "rows": sum(len(game["turns"]) for game in games)}},
+        "split_sizes": {name: len(part) for name, part in split._asdict().items()},
+        "split": split._asdict(),
+    }
+    write_json(folder / CARD, card)
+    return read_card(folder)
+
+
+def read_card(folder: str | Path) -> dict[str, Any]:
+    """The data card. FileNotFoundError when it is missing, ValueError when it is not whole."""
+    path = Path(folder) / CARD
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no data card, so the data are missing or half written; make them")
+    card = read_json(path)
+    if missing := [key for key in CARD_KEYS if key not in card]:
+        raise ValueError(f"{path}: the data card lacks {missing[0]!r}; make the data again")
+    return card
+
+
+def card_words(card: dict[str, Any]) -> Words:
+    """The word lists that a card names, loaded (and sampled) again and checked by their hashes."""
+    rules = Rules.from_dict(card["rules"])
+    words = game_words(**card["words"]["source"], alphabet=rules.alphabet)
+    _check_words(words, rules, "data card")
+    return words
+
+
+class Data(NamedTuple):
+    """A checked data folder."""
+
+    folder: Path
+    card: dict[str, Any]
+    rules: Rules
+    words: Words
+    split: Split
+
+    @property
+    def training_words(self) -> Words:
+        """The lists that training may use: without held-out words under the `train` lexicon."""
+        held_out = self.split.val + self.split.test
+        return without(self.words, held_out) if self.rules.lexicon == "train" else self.words
+
+    def rows(self, part: str) -> list[Row]:
+        """The rows of `sft`, `sft_val` or `states`.
+
+        Raises ValueError when the file is not the one of the card, or its secrets are not those
+        of its part of the split.
+        """
+        path = self.folder / f"{part}.jsonl"
+        rows = read_jsonl(path)
+        if len(rows) != (wanted := self.card["files"][part]["rows"]):
+            raise ValueError(
+                f"{path}: {len(rows)} rows, but the data card counts {wanted}; make the data again"
+            )
+        foreign = self.split.train if part == "sft_val" else self.split.val
+        require_disjoint((row["secret"] for row in rows), foreign + self.split.test, str(path))
+        return rows
+
+
+def load(folder: str | Path) -> Data:
+    """Open a data folder. Raises ValueError unless card, rules, word lists and split agree."""
+    folder = Path(folder)
+    card = read_card(folder)
+    rules = Rules.from_dict(card["rules"])
+    if rules.digest != card["digest"]:
+        raise ValueError(
+            f"{folder / CARD}: the rules were changed (digest {card['digest']}); make the data again"
+        )
+    words = card_words(card)
+    split = Split(**{name: tuple(card["split"][name]) for name in Split._fields})
+    _check_split(split, words, str(folder / CARD))
+    return Data(folder, card, rules, words, split)

@@ -1,0 +1,218 @@
+"""The solver as a teacher: states that a student will meet, and what to think and guess there."""
+
+import random
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from wordlelib.game import History, Turn, is_win, take_turn
+from wordlelib.prompts import END_THINK, THINK, alphabet_letters, completion, parse_guess, spell
+from wordlelib.solver import Solver
+
+# Where states come from: the share of all states that each kind of game gives.
+MIX = {
+    "teacher": 0.50,  # a strong opener, then the teacher
+    "opener": 0.10,  # any answer as the opener, then the teacher
+    "random": 0.15,  # any answer as the opener, then the teacher, consistent words and any answers
+    "consistent": 0.05,  # any consistent word on every turn
+    "invalid": 0.10,  # at least one turn was wasted on a missing guess or a non-word
+    "preplayed": 0.10,  # none to all but one of the turns were used on any allowed guesses
+}
+# What is played on a turn after the opener, by kind of game: weights of the moves.
+MOVES = {
+    "teacher": {"teacher": 1.0},
+    "opener": {"teacher": 1.0},
+    "random": {"teacher": 0.40, "consistent": 0.35, "answer": 0.25},
+    "consistent": {"consistent": 1.0},
+    "invalid": {"teacher": 0.40, "consistent": 0.25, "non-word": 0.25, "no guess": 0.10},
+    "preplayed": {"word": 1.0},
+}
+OPENERS = {"teacher": "strong", "opener": "answer", "random": "answer"}
+STRONG = 1  # openers that count as strong
+BARREN = 1000  # games without a state in a row that mean that a source gives none
+SURE = 6  # with at most this many candidates the teacher always takes the best one
+
+
+@lru_cache(maxsize=16)
+def _universe_rows(solver: Solver) -> np.ndarray:
+    """The matrix row of each word of the universe."""
+    return np.array([solver.row[word] for word in solver.universe])
+
+
+@lru_cache(maxsize=1 << 14)
+def _best_two(solver: Solver, candidates: bytes) -> tuple[int, int]:
+    """Places, among the candidates, of the two that tell most. Cached: openers and splits recur."""
+    indices = np.frombuffer(candidates, dtype=np.intp)
+    if len(indices) < 3:  # two candidates tell equally much
+        return 0, 0
+    bits = solver.information(_universe_rows(solver)[indices], indices)
+    first, second = np.argsort(-bits, kind="stable")[:2]
+    return int(first), int(second)
+
+
+def solver_turn(
+    solver: Solver, history: History, rng: random.Random, candidates: int = 3
+) -> tuple[list[str], str]:
+    """What the teacher thinks and guesses: up to `candidates` distinct consistent words, and the last.
+
+    The guess is the consistent word with most information; while more than six are left, one of
+    the two best, so that games differ. The other words are drawn from the consistent ones and stand
+    before it in random order. When nothing is consistent, it is the first allowed guess.
+    """
+    if candidates < 1:
+        raise ValueError(f"the teacher must name at least its guess: candidates is {candidates}")
+    left = np.asarray(solver.candidates(history), dtype=np.intp)
+    if not len(left):
+        return [solver.guesses[0]], solver.guesses[0]
+    best_two = _best_two(solver, left.tobytes())
+    chosen = rng.choice(best_two) if len(left) > SURE else best_two[0]
+    drawn = rng.sample(range(len(left)), min(candidates, len(left)))
+    others = [place for place in drawn if place != chosen][: candidates - 1]
+    thinking = [solver.universe[left[place]] for place in (*others, chosen)]
+    return thinking, thinking[-1]
+
+
+@lru_cache(maxsize=16)
+def strong_openers(solver: Solver) -> tuple[str, ...]:
+    """The words of the universe that tell most as a first guess, best first."""
+    everything = np.arange(len(solver.universe))
+    bits = solver.information(_universe_rows(solver), everything)
+    return tuple(solver.universe[place] for place in np.argsort(-bits, kind="stable")[:STRONG])
+
+
+def non_word(word: str, rng: random.Random, known: Collection[str], alphabet: str = "a-z") -> str:
+    """`word` with letters replaced until it is none of the `known` words.
+
+    Raises ValueError when that takes more than 1,000 letters (a list that holds every string).
+    """
+    letters = alphabet_letters(alphabet)
+    for _ in range(1000):
+        place = rng.randrange(len(word))
+        word = word[:place] + rng.choice(letters) + word[place + 1 :]
+        if word not in known:
+            return word
+    raise ValueError(f"found no non-word of {len(word)} letters {alphabet}: the list seems to hold them all")
+
+
+def _move_text(
+    solver: Solver, history: History, move: str, rng: random.Random, known: Collection[str]
+) -> str:
+    """The completion of one move. `known`: real words, which no non-word may equal."""
+    if move == "teacher":
+        return completion(*solver_turn(solver, history, rng))
+    if move == "strong":
+        guess = rng.choice(strong_openers(solver))
+    elif move == "answer":
+        guess = rng.choice(solver.words.answers)
+    elif move == "word":
+        guess = rng.choice(solver.guesses)
+    else:
+        guess = solver.universe[rng.choice(solver.candidates(history))]
+    if move == "no guess":
+        return f"{THINK}{spell(guess)}{END_THINK}"
+    if move == "non-word":
+        guess = non_word(guess, rng, known, solver.rules.alphabet)
+    return completion([guess], guess)
+
+
+def _play(solver: Solver, history: History, secret: str, text: str) -> Turn:
+    """One turn, as in every game: parsed, judged, scored. Only a growing chat shows past texts."""
+    parsed = parse_guess(text, solver.rules.length, solver.rules.alphabet)
+    turn = take_turn(*parsed, text, secret, history, solver.words, solver.rules)
+    return turn if solver.rules.history == "chat" else turn._replace(text="")
+
+
+def _game_states(
+    solver: Solver, secret: str, kind: str, rng: random.Random, known: Collection[str]
+) -> Iterator[History]:
+    """The states of one game that belong into the data: unfinished, and typical for its kind."""
+    turns = solver.rules.turns
+    used = rng.randrange(turns) if kind == "preplayed" else turns - 1
+    moves, weights = MOVES[kind].keys(), MOVES[kind].values()
+    history = ()
+    while len(history) < used:
+        move = rng.choices(tuple(moves), tuple(weights))[0]
+        if not history:
+            move = OPENERS.get(kind, move)
+        turn = _play(solver, history, secret, _move_text(solver, history, move, rng, known))
+        if is_win(turn, secret):
+            return
+        history += (turn,)
+        if kind != "preplayed" and (kind != "invalid" or any(t.feedback is None for t in history)):
+            yield history
+    if kind == "preplayed":
+        yield history
+
+
+def make_states(
+    solver: Solver,
+    secrets: Sequence[str],
+    n: int,
+    seed: int | str = 0,
+    mix: dict[str, float] = MIX,
+    known: Collection[str] = (),
+) -> Iterator[tuple[History, str, str]]:
+    """`n` states as (history, secret, source), the same for the same arguments.
+
+    Secrets take turns in shuffled passes. `mix`: share of the states by source (keys of `MIX`);
+    the games of each source are played in such an order that the shares hold all along. The empty
+    history appears only among the `preplayed` states. No turn of any state names a word outside
+    `solver.words`, except invented non-words; those also avoid the `known` words (words that
+    the lists of `solver` leave out). Raises ValueError for an unknown source, shares that are not
+    positive, no secrets, or a secret that is not in the solver's universe.
+    """
+    if unknown := sorted(set(mix) - set(MOVES)):
+        raise ValueError(f"mix: unknown source {unknown[0]!r}; use some of {', '.join(MOVES)}")
+    shares = {kind: share for kind, share in mix.items() if share}
+    if not shares or min(shares.values()) < 0:
+        raise ValueError(f"mix: {mix} needs shares from 0 up, and one above 0")
+    if not secrets:
+        raise ValueError("make_states: there are no secrets to make states of")
+    if strange := sorted(set(secrets) - set(solver.universe)):
+        raise ValueError(f"make_states: secret {strange[0]!r} is not among the words that the solver knows")
+    return _states(
+        solver, list(secrets), n, random.Random(seed), shares, solver.words.dictionary | set(known)
+    )
+
+
+def _states(
+    solver: Solver,
+    deck: list[str],
+    n: int,
+    rng: random.Random,
+    shares: dict[str, float],
+    known: frozenset[str],
+) -> Iterator[tuple[History, str, str]]:
+    made, barren = Counter(), 0
+    while made.total() < n:
+        rng.shuffle(deck)
+        for secret in deck:
+            kind = min(shares, key=lambda kind: made[kind] / shares[kind])
+            barren += 1
+            for history in _game_states(solver, secret, kind, rng, known):
+                if made.total() == n:
+                    return
+                made[kind], barren = made[kind] + 1, 0
+                yield history, secret, kind
+            if barren > BARREN:
+                raise ValueError(
+                    f"mix: {BARREN} games of source {kind!r} gave no state; with {solver.rules.turns} turns "
+                    f"and {len(solver.universe)} possible words use another source"
+                )
+
+
+def traces(
+    solver: Solver, secrets: Sequence[str], seed: int = 0, candidates: int = 3
+) -> Iterator[dict[str, Any]]:
+    """Whole games of the teacher as game records, one for each secret; same arguments, same games."""
+    from wordlelib.evaluate import iter_games  # here, since it reads files through `data`, which needs us
+
+    def player(histories: list[History], seeds: list[int]) -> list[str]:
+        rngs = (random.Random(f"{s}/{len(h)}") for h, s in zip(histories, seeds, strict=True))
+        turns = (solver_turn(solver, h, rng, candidates) for h, rng in zip(histories, rngs, strict=True))
+        return [completion(*turn) for turn in turns]
+
+    return iter_games(player, secrets, solver.words, solver.rules, name="teacher", seed=seed)
