@@ -1,0 +1,164 @@
+"""Command line: `python -m wordlelib run|eval|play|report|bench|parameters`.
+
+Exit codes: 0 done, 1 a notebook stopped, 2 wrong use (one sentence on standard error), 130 interrupted.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from wordlelib import params, recipes, runs
+
+
+def run(args: argparse.Namespace) -> None:
+    """Execute the stages of a recipe, then print the table, the figures and how to open the replay."""
+    recipe = recipes.read_recipe(args.recipe)
+    chosen = [stage for stage in args.stages.split(",") if stage] or list(recipe)
+    settings = recipes.parse_settings(args.set)
+    for stage in (*chosen, *settings):
+        if stage not in recipe:
+            raise ValueError(f"recipe {args.recipe} has no stage {stage!r}; it has {', '.join(recipe)}")
+    if unused := [stage for stage in settings if stage not in chosen]:
+        raise ValueError(f"--set names {unused[0]}, which --stages leaves out")
+    wanted = {stage: {**recipe[stage], **settings.get(stage, {})} for stage in recipe if stage in chosen}
+    out = args.out.resolve()
+    recipes.execute_all(recipes.plan(wanted, out, overwrite=args.overwrite, resume=args.resume), out)
+    show_run(out)
+
+
+def show_run(out: Path) -> None:
+    """The table of a run that was evaluated, its figures, and the command that opens its replay."""
+    from wordlelib import report
+
+    if runs.status(out / "04_eval")["status"] == "done":
+        print(report.terminal_table([out]))
+        jupyter = runs.shown_path(Path(sys.executable).with_name("jupyter"))
+        print(f"\nReplay: {jupyter} lab {runs.shown_path(recipes.prepare_replay(out))}")
+    for figure in sorted(out.glob("*/figures/*.html")):
+        print("Figure:", runs.shown_path(figure))
+
+
+def evaluate(args: argparse.Namespace) -> None:
+    """Execute 04_eval on a run again, with the parameters it had there."""
+    stage, out = "04_eval", args.run.resolve()
+    runs.finished_stage(out, "01_data_synthesis")
+    config = out / stage / "config.yaml"
+    before = runs.read_yaml(config) if config.is_file() else {}
+    before.pop("rules", None)
+    changes = recipes.parse_settings(f"{stage}.{text}" for text in args.set).get(stage, {})
+    recipes.execute_all(recipes.plan({stage: {**before, **changes}}, out, overwrite=True), out)
+    show_run(out)
+
+
+def play(args: argparse.Namespace) -> None:
+    """Let a model play one game and print every turn."""
+    from wordlelib import data, models, players
+    from wordlelib.evaluate import play_games
+    from wordlelib.rules import Rules
+    from wordlelib.words import load_words
+
+    inside = [folder / "01_data_synthesis" for folder in Path(args.model).resolve().parents]
+    if made := [folder for folder in inside if (folder / data.CARD).is_file()]:
+        source = data.load(made[0])
+        words, rules = source.words, source.rules
+    else:
+        words = load_words()
+        rules = Rules(words.sha256["answers"], words.sha256["allowed"])
+    secret = args.secret.lower()
+    if secret not in words.dictionary:
+        raise ValueError(
+            f"{secret!r} is not among the {len(words.allowed):,} allowed words of this model's game"
+        )
+    model, tokenizer = models.load(args.model, rules)
+    player = players.transformers_player(model, tokenizer, rules, args.max_completion_length)
+    [record] = play_games(player, [secret], words, rules, name="model")
+    for number, turn in enumerate(record["turns"], 1):
+        guess, said = turn["guess"] or "no guess", turn["feedback"] or turn["rule"] or turn["reason"]
+        print(f"{turn['text']}\n  {number}. {guess.upper()} {said}")
+    print(f"won in {record['n_guesses']}" if record["won"] else f"lost: the secret was {secret.upper()}")
+
+
+def report_runs(args: argparse.Namespace) -> None:
+    """Print the tables of runs, or write those of results/reference into the README."""
+    from wordlelib import report
+
+    root = runs.project_root()
+    if args.readme:
+        report.update_readme(root / "README.md", root / "results" / "reference")
+    elif not args.runs:
+        raise ValueError("name at least one run folder, or --readme")
+    else:
+        print((report.markdown if args.markdown else report.terminal_table)(args.runs))
+
+
+def bench(args: argparse.Namespace) -> None:
+    """Measure the fast paths against plain Python on this machine."""
+    from wordlelib.bench import main as measure
+
+    measure()
+
+
+def show_parameters(args: argparse.Namespace) -> None:
+    """Print the parameter table of a notebook, as it stands above its parameter cell."""
+    print(params.markdown_table(args.stage))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line with its help texts."""
+    top = argparse.ArgumentParser(prog="python -m wordlelib", description="Wordle workbook")
+    commands = top.add_subparsers(required=True, metavar="command")
+
+    def command(name: str, function, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=function.__doc__)
+        sub.set_defaults(command=function)
+        return sub
+
+    sub = command("run", run, "execute the notebooks of a recipe")
+    sub.add_argument("--recipe", required=True, help="a folder of notebooks/recipes")
+    sub.add_argument("--out", required=True, type=Path, help="run folder to make")
+    sub.add_argument("--stages", default="", help="only these, such as 02_sft,03_grpo")
+    sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help="may be repeated")
+    sub.add_argument("--overwrite", action="store_true", help="make finished stages again")
+    sub.add_argument("--resume", action="store_true", help="keep finished stages, go on with unfinished ones")
+
+    sub = command("eval", evaluate, "evaluate a run again")
+    sub.add_argument("--run", required=True, type=Path, help="run folder with trained models")
+    sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
+
+    sub = command("play", play, "watch a model play one game")
+    sub.add_argument("--model", required=True, help="model folder or hub name")
+    sub.add_argument("--secret", required=True, help="the word to find")
+    sub.add_argument("--max-completion-length", type=int, default=64, help="tokens (64)")
+
+    sub = command("report", report_runs, "the results table of runs")
+    sub.add_argument("runs", nargs="*", type=Path, help="run folders")
+    sub.add_argument("--markdown", action="store_true", help="as a markdown table")
+    sub.add_argument("--readme", action="store_true", help="write results/reference into the README")
+
+    command("bench", bench, "measure the fast paths")
+
+    sub = command("parameters", show_parameters, "the parameters of a notebook")
+    sub.add_argument("stage", help=f"one of {', '.join(params.STAGES)}")
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    args = parser().parse_args(arguments)
+    try:
+        args.command(args)
+    except recipes.StageFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    except (ValueError, OSError) as error:
+        print(f"python -m wordlelib: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted: the same command with --resume goes on", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

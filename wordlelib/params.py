@@ -1,0 +1,243 @@
+"""The parameters of every notebook, declared once: kind, meaning, unit and range.
+
+Parameter cells, recipes, `papermill -p` and the command line all pass through `resolve`, so a wrong
+name, type or range is met with one sentence before anything is loaded.
+"""
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from wordlelib.rules import CHOICES
+
+PLAYERS = ("untrained", "sft", "sft_continued", "grpo", "random_consistent", "greedy")
+KIND_NAMES = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    list: "a list such as [a, b]",
+}
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter: `low` and `high` are inclusive, `choices` are the allowed texts (or list items)."""
+
+    kind: type
+    meaning: str
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def range(self) -> str:
+        """What values work, in words."""
+        if self.choices:
+            names = ", ".join(choice or "empty" for choice in self.choices)
+            return ("a list of any of " if self.kind is list else "one of ") + names
+        ends = [("from", self.low), ("to", self.high)]
+        return " ".join(
+            [KIND_NAMES[self.kind]] + [f"{word} {end:,}" for word, end in ends if end is not None]
+        )
+
+    def accept(self, value: Any) -> Any:
+        """`value` as plain Python of this kind and in range; raises ValueError otherwise."""
+        value = _plain(self.kind, value)
+        if self.choices and not set(value if self.kind is list else [value]) <= set(self.choices):
+            raise ValueError(value)
+        if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
+            raise ValueError(value)
+        return value
+
+
+def _plain(kind: type, value: Any) -> Any:
+    """`value` as a plain bool, int, float, str or list of str; raises ValueError when it is none.
+
+    numpy values and paths become plain ones, since papermill writes any other value as invalid code.
+    Texts are read by the declared kind: `-p` passes `true` and `[a, b]` as texts, YAML `1e-5`.
+    """
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, tuple):
+        value = list(value)
+    if isinstance(value, str) and kind is not str:
+        text = value.strip()
+        if kind is list and text[:1] + text[-1:] == "[]":
+            value = [item for part in text[1:-1].split(",") if (item := part.strip(" '\""))]
+        elif kind is bool and text.lower() in ("true", "false"):
+            value = text.lower() == "true"
+        elif kind in (int, float):
+            value = kind(text)
+    if kind in (int, float) and type(value) in (int, float):
+        if not math.isfinite(value) or value != kind(value):
+            raise ValueError(value)
+        return kind(value)
+    if type(value) is not kind or (kind is list and any(type(item) is not str for item in value)):
+        raise ValueError(value)
+    return value
+
+
+RUN = {
+    "run": Param(str, "run folder that the stages share", "folder"),
+    "overwrite": Param(bool, "replace a finished stage"),
+    "seed": Param(int, "seed of everything random in this stage", "", 0, 2**31 - 1),
+}
+RESUME = {"resume": Param(bool, "go on from the last checkpoint of an unfinished stage")}
+LIMITS = {
+    "max_steps": Param(int, "optimiser steps, 0 for no limit", "steps", 0),
+    "max_minutes": Param(float, "training time, 0 for no limit", "minutes", 0),
+}
+GENERATION = {
+    "temperature": Param(float, "sampling temperature, 0 for greedy decoding", "", 0, 5),
+    "max_completion_length": Param(int, "longest completion", "tokens", 8, 4096),
+}
+LEARNING_RATE = Param(float, "peak learning rate", "", 1e-9, 1)
+SAVE_EVERY = Param(int, "steps between checkpoints", "steps", 1)
+
+PARAMETERS: dict[str, dict[str, Param]] = {
+    "00_play_and_solve": {
+        "secret": Param(str, "secret word, empty for a random one", "word"),
+        "hard_mode": Param(bool, "revealed hints must be used"),
+        "seed": RUN["seed"],
+    },
+    "01_data_synthesis": {
+        **RUN,
+        "answers_file": Param(str, "your own answer list, empty for the shipped one", "file"),
+        "allowed_file": Param(str, "your own list of allowed guesses, empty for the shipped one", "file"),
+        "sample_words": Param(int, "play a small game of so many answers, 0 for the whole list", "words", 0),
+        "test_secrets": Param(int, "secrets held out for the report", "words", 0),
+        "val_secrets": Param(int, "secrets held out for choosing and stopping", "words", 0),
+        "split_seed": Param(int, "seed of the split by secret", "", 0, 2**31 - 1),
+        "lexicon": Param(
+            str, "may training text name held-out words (full) or not (train)", choices=CHOICES["lexicon"]
+        ),
+        "universe": Param(str, "words that a player believes possible", choices=CHOICES["universe"]),
+        "hard_mode": Param(bool, "revealed hints must be used"),
+        "renderer": Param(str, "how a state is written", choices=CHOICES["renderer"]),
+        "history": Param(
+            str, "a new chat each turn (fresh) or one that grows (chat)", choices=CHOICES["history"]
+        ),
+        "turns": Param(int, "guesses in a game", "turns", 1, 20),
+        "n_rows": Param(int, "SFT rows before duplicates are removed", "rows", 1),
+        "n_states": Param(int, "GRPO states before duplicates are removed", "rows", 1),
+        "candidates": Param(int, "words spelled out in the thinking, at most", "words", 1, 10),
+        "model": Param(str, "model whose tokenizer measures lengths: nano, hub name or folder", "model"),
+    },
+    "02_sft": {
+        **RUN,
+        **RESUME,
+        "model": Param(str, "model to start from: nano, hub name or folder", "model"),
+        "adapter": Param(str, "train all weights (none) or low-rank matrices", choices=("none", "lora")),
+        "lora_rank": Param(int, "rank of the low-rank matrices", "", 1, 512),
+        "learning_rate": LEARNING_RATE,
+        "warmup_steps": Param(int, "steps until the peak learning rate", "steps", 0),
+        "batch_size": Param(int, "rows in a step", "rows", 1),
+        **LIMITS,
+        "eval_every": Param(int, "steps between validations", "steps", 1),
+        "save_every": SAVE_EVERY,
+        "max_length": Param(int, "longest prompt and completion together", "tokens", 16, 32768),
+    },
+    "03_grpo": {
+        **RUN,
+        **RESUME,
+        "learning_rate": LEARNING_RATE,
+        "warmup_steps": Param(int, "steps until the peak learning rate", "steps", 0),
+        "group_size": Param(int, "completions of one state, compared with each other", "completions", 2),
+        "batch_size": Param(int, "completions in a step, a multiple of group_size", "completions", 1),
+        **LIMITS,
+        "states": Param(
+            str, "states of stage 01, or new ones from games of the policy", choices=("fixed", "refreshed")
+        ),
+        "refresh_every": Param(int, "steps between new states", "steps", 1),
+        "preset": Param(str, "reward terms and weights", choices=("ours", "predibase", "binary")),
+        "schedule": Param(str, "how the weights change", choices=("fixed", "phase", "linear")),
+        "temperature": Param(float, "sampling temperature", "", 0.01, 5),
+        "max_completion_length": GENERATION["max_completion_length"],
+        "beta": Param(float, "weight of the distance to the SFT model", "", 0),
+        "epsilon": Param(float, "clipping of the policy ratio", "", 0.001, 1),
+        "save_every": SAVE_EVERY,
+        "control": Param(bool, "then also go on with SFT for the same minutes, to compare"),
+    },
+    "04_eval": {
+        **RUN,
+        "secrets": Param(str, "secrets that are played", choices=("all", "heldout", "train")),
+        "max_games": Param(int, "games of each player, 0 for all secrets", "games", 0),
+        "players": Param(list, "players in the table", choices=PLAYERS),
+        "batch_size": Param(int, "games played side by side", "games", 1),
+        **GENERATION,
+    },
+    "05_analysis": {
+        **RUN,
+        "runs": Param(list, "run folders to compare, empty for this run", "folders"),
+    },
+    "06_replay": {
+        "run": Param(str, "run folder whose games are shown", "folder"),
+        "secret": Param(str, "secret word to show first, empty for the first game", "word"),
+        "player": Param(str, "player to show, empty for all side by side", choices=("", *PLAYERS)),
+    },
+}
+STAGES = tuple(PARAMETERS)
+
+
+def declared(stage: str) -> dict[str, Param]:
+    """The parameters of `stage`; raises ValueError with the known stages for another name."""
+    if stage not in PARAMETERS:
+        raise ValueError(f"no stage {stage!r}; the stages are {', '.join(STAGES)}")
+    return PARAMETERS[stage]
+
+
+def check_names(stage: str, names: Mapping[str, Any]) -> None:
+    """Raise ValueError that names the nearest parameter, unless `stage` declares all `names`."""
+    known = declared(stage)
+    for name in names:
+        if name not in known:
+            nearest = get_close_matches(name, known, n=1, cutoff=0.0)[0]
+            raise ValueError(f"{stage}: unknown parameter {name!r}; did you mean {nearest!r}?")
+
+
+def resolve(stage: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """All parameters of `stage` in declared order, as plain Python values of their kinds.
+
+    Raises ValueError with one sentence for an unknown or missing name, a wrong type, a value out
+    of range, or values that do not fit each other.
+    """
+    check_names(stage, values)
+    resolved = {}
+    for name, param in declared(stage).items():
+        if name not in values:
+            raise ValueError(f"{stage}: parameter {name!r} ({param.meaning}) is missing")
+        try:
+            resolved[name] = param.accept(values[name])
+        except (ValueError, TypeError, OverflowError):
+            raise ValueError(f"{stage}: {name} is {values[name]!r}; use {param.range}") from None
+    _check_together(stage, resolved)
+    return resolved
+
+
+def _check_together(stage: str, values: dict[str, Any]) -> None:
+    """What no single range can say: batches of whole groups, and training that ends."""
+    if stage == "03_grpo":
+        batch, group = values["batch_size"], values["group_size"]
+        if batch % group:
+            raise ValueError(
+                f"{stage}: batch_size {batch} is not a multiple of group_size {group}; "
+                f"use batch_size {math.ceil(batch / group) * group}"
+            )
+    if "max_minutes" in values and not (values["max_steps"] or values["max_minutes"]):
+        raise ValueError(f"{stage}: max_steps and max_minutes are both 0, so training would never end")
+
+
+def markdown_table(stage: str) -> str:
+    """The table shown above the parameter cell: name, meaning, unit, range."""
+    rows = [
+        f"| `{name}` | {param.meaning} | {param.unit or '–'} | {param.range} |"
+        for name, param in declared(stage).items()
+    ]
+    return "\n".join(["| parameter | meaning | unit | range |", "| --- | --- | --- | --- |", *rows])

@@ -1,0 +1,170 @@
+"""Recipes: the parameters of every stage of a run, one `<NN_stage>.yaml` each, run by papermill.
+
+Everything that can be checked is checked before the first notebook starts.
+"""
+
+import ast
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from wordlelib import params, runs
+
+
+class StageFailed(RuntimeError):
+    """A notebook stopped before its end; the text names the notebook and the cell."""
+
+
+def notebook_path(stage: str) -> Path:
+    """The notebook of a stage; FileNotFoundError when the package is installed without them."""
+    path = runs.project_root() / "notebooks" / f"{stage}.ipynb"
+    if not path.is_file():
+        raise FileNotFoundError(f"{runs.shown_path(path)} is missing: run this in a checkout of the project")
+    return path
+
+
+def read_recipe(name: str) -> dict[str, dict[str, Any]]:
+    """Stage to its parameters, in order. ValueError lists the recipes there are for another name."""
+    folder = runs.project_root() / "notebooks" / "recipes"
+    names = sorted(path.name for path in folder.glob("*") if path.is_dir())
+    if name not in names:
+        raise ValueError(f"no recipe {name!r} in {runs.shown_path(folder)}; there are: {', '.join(names)}")
+    recipe = {path.stem: runs.read_yaml(path) for path in sorted((folder / name).glob("*.yaml"))}
+    if not recipe:
+        raise ValueError(f"recipe {name!r} holds no <stage>.yaml file")
+    return recipe
+
+
+def defaults(stage: str) -> dict[str, Any]:
+    """The values in the parameter cell of a stage's notebook."""
+    from papermill import inspect_notebook
+
+    cell = inspect_notebook(str(notebook_path(stage)))
+    return {name: ast.literal_eval(entry["default"]) for name, entry in cell.items()}
+
+
+def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, str]]:
+    """`02_sft.max_steps=5` texts as stage to name to text."""
+    settings: dict[str, dict[str, str]] = {}
+    for text in texts:
+        target, equals, value = text.partition("=")
+        stage, dot, name = target.partition(".")
+        if not (equals and dot):
+            raise ValueError(f"--set {text!r}: write stage.name=value, such as 02_sft.max_steps=5")
+        settings.setdefault(stage, {})[name] = value
+    return settings
+
+
+def plan(
+    recipe: Mapping[str, Mapping[str, Any]], out: Path, *, overwrite: bool = False, resume: bool = False
+) -> dict[str, dict[str, Any]]:
+    """The stages to execute, each with all its parameters checked, for a run folder `out`.
+
+    Finished stages are left out with `resume`, refused without it, and made again with `overwrite`.
+    Raises ValueError with one sentence for whatever does not fit.
+    """
+    stages = {}
+    for stage, values in recipe.items():
+        folder = out / stage
+        state = runs.status(folder)["status"]
+        known = defaults(stage) if stage in params.STAGES else {}
+        values = {**known, **values, "run": runs.shown_path(out), "overwrite": overwrite}
+        if "resume" in known:
+            values["resume"] = resume
+        values = params.resolve(stage, values)
+        if state != "done" or overwrite:
+            stages[stage] = values
+        elif not resume:
+            raise ValueError(
+                f"{runs.shown_path(folder)} is finished: --resume keeps it and goes on, --overwrite "
+                "makes it again, another --out starts elsewhere"
+            )
+        elif change := runs.changed_parameter(folder, values, runs.NEVER_COMPARED):
+            raise ValueError(
+                f"{runs.shown_path(folder)} was made with {change}: --overwrite makes it again, "
+                "another --out keeps both"
+            )
+        else:
+            print(f"{stage}: finished {runs.status(folder)['ended']}, kept")
+    return stages
+
+
+def execute(stage: str, values: Mapping[str, Any], out: Path) -> None:
+    """Execute the notebook of `stage` into `<out>/<stage>/<stage>.ipynb`, its output shown as it comes.
+
+    Raises StageFailed naming the cell that failed or whose kernel died; the stage is marked failed.
+    """
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+
+    folder = out / stage
+    target = folder / f"{stage}.ipynb"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PermissionError(
+            f"cannot write the run folder {runs.shown_path(folder)} ({error.strerror}): choose another --out"
+        ) from None
+    try:
+        papermill.execute_notebook(
+            notebook_path(stage),
+            target,
+            dict(values),
+            progress_bar=False,
+            stdout_file=sys.stdout,
+            extra_arguments=["--log-level=CRITICAL"],  # of the kernel, which warns of every local port
+        )
+    except PapermillExecutionError as error:
+        reason = f"{error.ename}: {error.evalue}"
+    except RuntimeError as error:  # the kernel died or did not start
+        reason = str(error)
+    else:
+        reason = None
+    cell = _tidy(target, stage, failed=reason is not None)
+    if reason is not None:
+        runs.mark_failed(folder, reason)
+        raise StageFailed(f"notebook {stage} stopped in {cell}: {' '.join(reason.split())}")
+    runs.require_complete_notebook(target)
+
+
+def _tidy(notebook: Path, stage: str, failed: bool) -> str:
+    """Take machine paths out of an executed notebook; name its last started cell and mark it if `failed`.
+
+    papermill marks every cell completed when a kernel dies, so the mark has to be made here.
+    """
+    content = runs.read_json(notebook)
+    record = content["metadata"]["papermill"]
+    record["input_path"] = f"notebooks/{stage}.ipynb"
+    record["output_path"] = notebook.name
+    started = [
+        (number, cell)
+        for number, cell in enumerate(content["cells"], 1)
+        if cell["cell_type"] == "code" and cell["metadata"].get("papermill", {}).get("start_time")
+    ]
+    name = runs.cell_name(*started[-1]) if started else "its start"
+    if failed and started:
+        started[-1][1]["metadata"]["papermill"]["status"] = "failed"
+    runs.write_json(notebook, content)
+    return name
+
+
+def execute_all(stages: Mapping[str, Mapping[str, Any]], out: Path) -> None:
+    """Execute planned stages in order, with a line at the start and the end of each."""
+    for number, (stage, values) in enumerate(stages.items(), 1):
+        print(f"[{number}/{len(stages)}] {stage}", flush=True)
+        begun = time.monotonic()
+        execute(stage, values, out)
+        print(f"[{number}/{len(stages)}] {stage}: {time.monotonic() - begun:.0f} s\n", flush=True)
+
+
+def prepare_replay(out: Path) -> Path:
+    """Write the replay notebook with this run filled in, ready to open, and return its path."""
+    import papermill
+
+    target = out / "06_replay.ipynb"
+    papermill.execute_notebook(
+        notebook_path("06_replay"), target, {"run": runs.shown_path(out)}, prepare_only=True
+    )
+    return target
