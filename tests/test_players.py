@@ -1,0 +1,74 @@
+"""Solver policies as players: text as a model writes it, games that do not depend on their batch."""
+
+import random
+
+import pytest
+
+from wordlelib.evaluate import history_of, play_games, summarise
+from wordlelib.game import Turn, is_consistent, score
+from wordlelib.players import solver_player
+from wordlelib.prompts import is_well_formed, parse_guess
+from wordlelib.rules import rules_for
+from wordlelib.solver import POLICIES, Solver
+from wordlelib.words import Words, sample_words
+
+
+@pytest.fixture(scope="module")
+def words(shipped) -> Words:
+    return sample_words(shipped, 200, seed=3)
+
+
+@pytest.fixture(scope="module")
+def solver(words) -> Solver:
+    return Solver(words, rules_for(words))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_answers_as_a_model_would(solver, policy):
+    """One well-formed text a history, whose guess is the policy's choice."""
+    history = (Turn("crane", score("crane", solver.words.answers[0])),)
+    texts = solver_player(solver, policy)([(), history], [1, 2])
+    assert len(texts) == 2 and all(is_well_formed(text) for text in texts)
+    assert parse_guess(texts[1]).guess == POLICIES[policy](solver, history, random.Random("2/1"))
+
+
+def test_an_unknown_policy_is_named():
+    with pytest.raises(ValueError, match=r"no policy 'best'; the policies are greedy,"):
+        solver_player(None, "best")
+
+
+def test_one_seed_a_history_is_needed(solver):
+    with pytest.raises(ValueError, match="zip"):
+        solver_player(solver, "greedy")([(), ()], [1])
+
+
+def test_random_consistent_games_repeat_and_do_not_depend_on_their_batch(solver, words):
+    """The same run seed gives the same games, one by one or side by side; another seed others."""
+    player = solver_player(solver, "random_consistent")
+    options = {"name": "random_consistent", "seed": 4}
+    games = play_games(player, words.answers, words, solver.rules, **options)
+    assert games == play_games(player, words.answers, words, solver.rules, at_once=1, **options)
+    assert games != play_games(player, words.answers, words, solver.rules, name="random_consistent", seed=5)
+
+
+def test_random_consistent_guesses_are_consistent_and_differ_between_games(solver, words):
+    """Share of invalid and inconsistent turns is 0; first guesses are drawn game by game."""
+    player = solver_player(solver, "random_consistent")
+    games = play_games(player, words.answers, words, solver.rules, name="random_consistent")
+    summary = summarise(games)
+    assert summary["invalid_share"] == summary["inconsistent_share"] == summary["repeat_share"] == 0
+    assert len({game["turns"][0]["guess"] for game in games}) > 50
+    for game in games:
+        history = history_of(game)
+        assert all(is_consistent(turn.guess, history[:n]) for n, turn in enumerate(history))
+
+
+def test_greedy_wins_every_game_of_a_small_list(solver, words):
+    """All 200 won, in fewer guesses than random-consistent play."""
+    games = {
+        name: play_games(solver_player(solver, name), words.answers, words, solver.rules, name=name)
+        for name in ("greedy", "random_consistent")
+    }
+    greedy, random_consistent = map(summarise, games.values())
+    assert greedy["win_rate"] == 1.0
+    assert greedy["mean_guesses_loss7"] < random_consistent["mean_guesses_loss7"]

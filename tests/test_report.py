@@ -1,0 +1,234 @@
+"""Tables of runs: what they show, what they refuse, and the README that must agree with the files."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from wordlelib.evaluate import flat_metrics, play_games, write_games
+from wordlelib.prompts import completion
+from wordlelib.report import END, START, check_readme, markdown, terminal_table, update_readme
+from wordlelib.rules import rules_for
+from wordlelib.runs import write_json
+from wordlelib.words import Split, Words
+
+NAMES = ("abide", "cecum", "crane", "cynic", "geese", "label", "llama", "magma", "slate", "speed")
+WORDS = Words(NAMES, NAMES)
+RULES = rules_for(WORDS)
+SPLIT = Split(train=NAMES[:6], val=NAMES[6:7], test=NAMES[7:])
+
+
+def player(*guesses):
+    texts = [completion([guess], guess) if guess else "" for guess in guesses]
+    return lambda histories, seeds: [texts[len(history)] for history in histories]
+
+
+PLAYED = {
+    "greedy": player(*NAMES[:6]),
+    "untrained": player(*[""] * 6),
+    "sft": player(*NAMES[:3], "zzzzz", "zzzzz", "zzzzz"),
+    "grpo": player(*NAMES[3:9]),
+    "seven_turns": player(*NAMES[:7]),
+}
+
+
+def make_run(folder, rules=RULES, names=("greedy", "untrained", "sft", "grpo"), optimal=None):
+    """A finished evaluation stage as its notebook leaves it."""
+    stage = folder / "04_eval"
+    stage.mkdir(parents=True)
+    records = [r for name in names for r in play_games(PLAYED[name], NAMES, WORDS, rules, name=name)]
+    (stage / "config.yaml").write_text(json.dumps({"seed": 0, "rules": rules.to_dict()}))
+    write_games(stage / "games.jsonl", records)
+    write_json(stage / "metrics.json", {**flat_metrics(records, SPLIT, optimal), "rules": rules.digest})
+    write_json(stage / "status.json", {"status": "done"})
+    return folder
+
+
+def table_rows(text, title):
+    """The cells of the table under `title`, by player."""
+    block = text.split(f"{title}:\n\n")[1].split("\n\n")[0]
+    lines = [line.strip("| ").split(" | ") for line in block.splitlines()]
+    return {cells[0]: dict(zip(lines[0], cells, strict=True)) for cells in lines[2:]}
+
+
+def test_rows_stand_in_the_order_of_the_stages_with_every_number(tmp_path):
+    """Wins with interval, guesses, malformed, non-words and inconsistent, for all and held-out secrets."""
+    run = make_run(tmp_path / "run", optimal={"win_rate": 1.0, "mean_guesses_won": 3.4212})
+    text = markdown([run])
+    rows = table_rows(text, "All secrets")
+    assert list(rows) == ["untrained", "sft", "grpo", "greedy", "optimal"]
+    assert rows["sft"] == {
+        "player": "sft",
+        "games": "10",
+        "wins": "30.0%",
+        "95% interval": "10.8% to 60.3%",
+        "guesses (won)": "2.00",
+        "guesses (loss = 7)": "5.50",
+        "malformed": "0.0%",
+        "non-words": "43.8%",
+        "inconsistent": rows["sft"]["inconsistent"],
+        "folder": str(run),
+    }
+    assert rows["untrained"]["malformed"] == "100.0%" and rows["untrained"]["guesses (won)"] == "–"
+    assert rows["optimal"]["guesses (won)"] == "3.42" and rows["optimal"]["games"] == "–"
+    heldout = table_rows(text, "Held-out secrets")
+    assert list(heldout) == ["untrained", "sft", "grpo", "greedy"]
+    assert heldout["grpo"]["games"] == "3" and heldout["sft"]["wins"] == "0.0%"
+
+
+def test_the_terminal_table_holds_the_same_cells(tmp_path):
+    """Columns are aligned, and every cell of the Markdown stands there too."""
+    run = make_run(tmp_path / "run")
+    text = terminal_table([run])
+    lines = text.split("All secrets:\n\n")[1].split("\n\n")[0].splitlines()
+    assert len({line.index(str(run)) for line in lines[1:]}) == 1
+    for row in table_rows(markdown([run]), "All secrets").values():
+        line = next(line for line in lines if line.startswith(row["player"]))
+        assert all(cell in line for cell in row.values())
+
+
+def test_paired_tests_are_shown_for_both_splits_and_the_players_that_played(tmp_path):
+    """grpo won six games (cynic to slate), sft three others: 6 and 3 of 9, p = 0.508."""
+    text = terminal_table([make_run(tmp_path / "run")])
+    lines = [line for line in text.splitlines() if line.startswith("- grpo against")]
+    assert len(lines) == 2 and "sft_continued" not in text
+    assert "all secrets: won 6 games that sft lost, lost 3 it won (p = 0.508, exact McNemar)" in lines[0]
+    assert "held-out secrets: won 2 games that sft lost, lost 0 it won (p = 0.500" in lines[1]
+
+
+def test_case_08_the_report_names_the_word_lists(tmp_path):
+    """The digest and the hashes of both lists stand above every table."""
+    text = markdown([make_run(tmp_path / "run")])
+    for part in (
+        RULES.digest,
+        f"{RULES.answers_sha256[:8]} (answers)",
+        f"{RULES.allowed_sha256[:8]} (allowed)",
+    ):
+        assert part in text
+
+
+def test_case_10_the_report_lists_the_secrets(tmp_path):
+    text = terminal_table([make_run(tmp_path / "run")])
+    assert f"(10): {', '.join(NAMES)}." in text
+
+
+def test_several_runs_share_a_table_and_rows_name_their_folders(tmp_path):
+    one, two = make_run(tmp_path / "one"), make_run(tmp_path / "two", names=["greedy"])
+    text = terminal_table([one, two])
+    assert text.split("Held-out")[0].count("greedy") == 2
+    assert str(one) in text and str(two) in text
+
+
+@pytest.mark.parametrize(("field", "value"), [("renderer", "symbols"), ("turns", 7), ("hard_mode", True)])
+def test_runs_under_different_rules_are_not_mixed(tmp_path, field, value):
+    one = make_run(tmp_path / "one", names=["untrained"])
+    two = make_run(tmp_path / "two", replace(RULES, **{field: value}), names=["seven_turns"])
+    with pytest.raises(ValueError, match=f"the rules differ in {field} "):
+        terminal_table([one, two])
+
+
+def test_no_run_at_all_is_refused():
+    with pytest.raises(ValueError, match="name at least one"):
+        terminal_table([])
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("metrics.json", lambda text: text[:100], "metrics.json: not a whole JSON file"),
+        ("metrics.json", lambda text: None, "metrics.json is missing"),
+        ("metrics.json", lambda text: text.replace(RULES.digest, "0" * 16), "was made under rules 0000"),
+        ("metrics.json", lambda text: text.replace('"sft/all/games": 10', '"sft/all/games": 9'), "says 9"),
+        ("games.jsonl", lambda text: text[:-30], r"games.jsonl, line 40: not JSON .* half written"),
+        ("config.yaml", lambda text: "seed: 0", "config.yaml names no rules"),
+        ("config.yaml", lambda text: None, "config.yaml is missing"),
+        ("config.yaml", lambda text: text.replace('"words"', '"runes"'), "renderer is 'runes'"),
+        ("status.json", lambda text: '{"status": "running"}', "half-done"),
+        ("status.json", lambda text: None, "is not there: run notebook 04_eval first"),
+    ],
+)
+def test_half_written_or_contradicting_files_are_refused_by_name(tmp_path, name, change, message):
+    """One sentence names the file, whichever of them was cut short or does not belong."""
+    run = make_run(tmp_path / "run")
+    path = run / "04_eval" / name
+    before = path.read_text()
+    after = change(before)
+    assert after != before
+    path.unlink() if after is None else path.write_text(after)
+    with pytest.raises(ValueError, match=message):
+        markdown([run])
+
+
+def test_a_kept_run_without_games_still_makes_a_table(tmp_path):
+    """games.jsonl may be left out of a kept run for its size; only the list of secrets goes."""
+    run = make_run(tmp_path / "run")
+    full = markdown([run])
+    (run / "04_eval" / "games.jsonl").unlink()
+    assert markdown([run]) == full.split("\n\nSecrets of")[0]
+
+
+def test_preplayed_games_are_labelled_in_the_table(tmp_path):
+    stage = tmp_path / "run" / "04_eval"
+    stage.mkdir(parents=True)
+    records = play_games(PLAYED["greedy"], NAMES, WORDS, RULES, name="greedy", preplayed=2)
+    (stage / "config.yaml").write_text(json.dumps({"rules": RULES.to_dict()}))
+    write_json(stage / "metrics.json", {**flat_metrics(records, SPLIT), "rules": RULES.digest})
+    write_json(stage / "status.json", {"status": "done"})
+    assert "greedy (pre-played turns)" in table_rows(markdown([tmp_path / "run"]), "All secrets")
+
+
+@pytest.fixture
+def readme(tmp_path):
+    path = tmp_path / "README.md"
+    path.write_text(f"# Title\n\n{START}\nold\n{END}\n\nThe rest.\n")
+    return path
+
+
+def test_the_readme_is_filled_between_its_markers_and_nowhere_else(tmp_path, readme):
+    """Each row names its folder and the command that repeats it; a second update changes nothing."""
+    make_run(tmp_path / "reference" / "cpu-demo")
+    make_run(tmp_path / "reference" / "mine", replace(RULES, turns=7), names=["seven_turns"])
+    update_readme(readme, tmp_path / "reference")
+    text = readme.read_text()
+    assert text.startswith(f"# Title\n\n{START}\nRules ") and text.endswith(f"\n{END}\n\nThe rest.\n")
+    rows = [line for line in text.splitlines() if line.startswith("| greedy |")]
+    assert all(str(tmp_path / "reference" / "cpu-demo") in row for row in rows[:2])
+    assert all(
+        "`python -m wordlelib run --recipe cpu-demo --out results/cpu-demo`" in row for row in rows[:2]
+    )
+    mine = tmp_path / "reference" / "mine"
+    seven = [line for line in text.splitlines() if line.startswith("| seven_turns |")]
+    assert all(
+        f"`papermill notebooks/04_eval.ipynb out.ipynb -f {mine}/04_eval/config.yaml`" in r for r in seven
+    )
+    assert text.count("Rules ") == 2 and len(seven) == 2, "other rules, another table"
+    check_readme(readme, tmp_path / "reference")
+    update_readme(readme, tmp_path / "reference")
+    assert readme.read_text() == text
+
+
+def test_a_readme_that_disagrees_with_the_files_is_found(tmp_path, readme):
+    run = make_run(tmp_path / "reference" / "cpu-demo")
+    with pytest.raises(ValueError, match="disagree: update it with"):
+        check_readme(readme, tmp_path / "reference")
+    update_readme(readme, tmp_path / "reference")
+    (run / "04_eval" / "games.jsonl").unlink()
+    metrics = run / "04_eval" / "metrics.json"
+    changed = json.loads(metrics.read_text()) | {"grpo/all/win_rate": 0.99}
+    write_json(metrics, changed)
+    with pytest.raises(ValueError, match="disagree"):
+        check_readme(readme, tmp_path / "reference")
+
+
+def test_a_readme_without_runs_says_so(tmp_path, readme):
+    update_readme(readme, tmp_path / "reference")
+    assert "No reference run is kept yet." in readme.read_text()
+
+
+@pytest.mark.parametrize("text", ["", START, END, f"{END}\n{START}"])
+def test_a_readme_without_both_markers_is_refused(tmp_path, text):
+    path = tmp_path / "README.md"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="lacks the markers"):
+        update_readme(path, tmp_path)
+    assert path.read_text() == text

@@ -1,0 +1,243 @@
+"""Tables of evaluated runs: on the terminal, as Markdown, and in the README between two markers.
+
+A run is read from `<run>/04_eval/`: the rules in `config.yaml`, the digest and the flat metrics in
+`metrics.json`, and `games.jsonl` where it is kept (its games must give the metrics again). Runs
+played under different rules never share a table.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wordlelib.evaluate import COMPARISONS, by_player, read_games, summarise
+from wordlelib.params import PLAYERS
+from wordlelib.rules import Rules, require_same_rules
+from wordlelib.runs import finished_stage, project_root, read_json, read_yaml, shown_path, write_text
+
+STAGE = "04_eval"
+START, END = "<!-- results:start -->", "<!-- results:end -->"
+SPLITS = {"all": "All secrets", "heldout": "Held-out secrets"}
+SECRETS_SHOWN = 50
+
+Row = list[str]
+
+
+class Evaluated(NamedTuple):
+    """One run: its folder, rules, flat metrics, and the secrets played (empty without games.jsonl)."""
+
+    folder: Path
+    rules: Rules
+    metrics: dict[str, Any]
+    secrets: tuple[str, ...]
+
+
+def read_run(folder: str | Path) -> Evaluated:
+    """Read the evaluation of a run folder.
+
+    Raises ValueError with one sentence that names the file for an unfinished stage, a half-written
+    or missing file, or files that do not belong together.
+    """
+    stage = finished_stage(Path(folder).resolve(), STAGE)
+    for name in ("config.yaml", "metrics.json"):
+        if not (stage / name).is_file():
+            raise ValueError(f"{shown_path(stage / name)} is missing: run notebook {STAGE} again")
+    config, metrics = read_yaml(stage / "config.yaml"), read_json(stage / "metrics.json")
+    if "rules" not in config:
+        raise ValueError(f"{shown_path(stage)}/config.yaml names no rules: run notebook {STAGE} again")
+    rules = Rules.from_dict(config["rules"])
+    if metrics.get("rules") != rules.digest:
+        raise ValueError(
+            f"{shown_path(stage)}: metrics.json was made under rules {metrics.get('rules')}, but config.yaml "
+            f"gives {rules.digest}: run notebook {STAGE} again"
+        )
+    games = stage / "games.jsonl"
+    secrets = _checked_secrets(games, rules, metrics) if games.is_file() else ()
+    return Evaluated(Path(folder).resolve(), rules, metrics, secrets)
+
+
+def _checked_secrets(path: Path, rules: Rules, metrics: dict[str, Any]) -> tuple[str, ...]:
+    """The secrets of games.jsonl, once its games are seen to give the same metrics."""
+    records = read_games(path, rules)
+    for player, own in by_player(records).items():
+        for name, value in summarise(own).items():
+            if metrics.get(key := f"{player}/all/{name}") != value:
+                raise ValueError(
+                    f"{shown_path(path)} gives {key} = {value}, but metrics.json says {metrics.get(key)}: "
+                    f"run notebook {STAGE} again"
+                )
+    return tuple(sorted({record["secret"] for record in records}))
+
+
+def terminal_table(paths: Iterable[str | Path]) -> str:
+    """The tables of one or more run folders as aligned text.
+
+    Raises ValueError as `read_run` does, and when the rules of two runs differ, naming the fields.
+    """
+    return _report([read_run(path) for path in paths], _aligned, secrets=True)
+
+
+def markdown(paths: Iterable[str | Path]) -> str:
+    """The tables of `terminal_table` as Markdown; same errors."""
+    return _report([read_run(path) for path in paths], _piped, secrets=True)
+
+
+def update_readme(readme: str | Path, reference: str | Path) -> None:
+    """Put the tables of all runs under the folder `reference` between the two markers of a README.
+
+    Runs under the same rules share a table; each row names its folder and the command that repeats
+    it. Raises ValueError as `read_run` does, and when a marker is missing.
+    """
+    write_text(readme, _with_results(Path(readme), Path(reference)))
+
+
+def check_readme(readme: str | Path, reference: str | Path) -> None:
+    """Raise ValueError unless the README says what the files under `reference` say."""
+    if Path(readme).read_text(encoding="utf-8") != _with_results(Path(readme), Path(reference)):
+        raise ValueError(
+            f"{shown_path(readme)} and the files under {shown_path(reference)} disagree: "
+            "update it with `python -m wordlelib report --readme`"
+        )
+
+
+def _with_results(readme: Path, reference: Path) -> str:
+    text = readme.read_text(encoding="utf-8")
+    before, started, rest = text.partition(START)
+    _, ended, after = rest.partition(END)
+    if not (started and ended):
+        raise ValueError(f"{shown_path(readme)} lacks the markers {START} and {END}")
+    return f"{before}{START}\n{_reference_tables(reference)}\n{END}{after}"
+
+
+def _reference_tables(reference: Path) -> str:
+    groups: dict[str, list[Evaluated]] = {}
+    for stage in sorted(reference.glob(f"**/{STAGE}")):
+        run = read_run(stage.parent)
+        groups.setdefault(run.rules.digest, []).append(run)
+    tables = [_report(runs, _piped, commands=True) for runs in groups.values()]
+    return "\n\n".join(tables) or "No reference run is kept yet."
+
+
+def _report(
+    runs: Sequence[Evaluated],
+    table: Callable[[list[Row]], str],
+    secrets: bool = False,
+    commands: bool = False,
+) -> str:
+    """Rules, one table a split, paired tests; `secrets` lists them, `commands` adds a column."""
+    if not runs:
+        raise ValueError("no run folder is given: name at least one")
+    for run in runs[1:]:
+        where = f"{shown_path(runs[0].folder)} and {shown_path(run.folder)}"
+        require_same_rules(runs[0].rules, run.rules, where)
+    blocks = [_rules_line(runs[0].rules)]
+    for split, title in SPLITS.items():
+        rows = [(run, _row(run, player, split)) for run in runs for player in _players(run, split)]
+        if rows:
+            header = _header(runs[0].rules) + ["repeat with"] * commands
+            body = [row + [f"`{_command(run)}`"] * commands for run, row in rows]
+            blocks.append(f"{title}:\n\n{table([header, *body])}")
+    blocks.append(
+        "Wins with Wilson's 95% interval. Malformed, non-words and inconsistent guesses (legal, but against "
+        "the feedback) are shares of the turns taken."
+    )
+    if paired := [line for run in runs for line in _paired_lines(run)]:
+        blocks.append("\n".join(paired))
+    if secrets:
+        blocks += [_secrets_line(run) for run in runs if run.secrets]
+    return "\n\n".join(blocks)
+
+
+def _rules_line(rules: Rules) -> str:
+    return (
+        f"Rules {rules.digest}: {rules.length} letters, {rules.turns} turns, hard mode "
+        f"{'on' if rules.hard_mode else 'off'}; lists {rules.answers_sha256[:8]} (answers) and "
+        f"{rules.allowed_sha256[:8]} (allowed)."
+    )
+
+
+def _header(rules: Rules) -> Row:
+    return [
+        *("player", "games", "wins", "95% interval", "guesses (won)", f"guesses (loss = {rules.turns + 1})"),
+        *("malformed", "non-words", "inconsistent", "folder"),
+    ]
+
+
+def _players(run: Evaluated, split: str) -> list[str]:
+    """The players with games in `split`, in the order of the stages; best possible play comes last."""
+    found = {key.split("/")[0] for key in run.metrics if key.endswith(f"/{split}/win_rate")}
+    others = sorted(found - {*PLAYERS, "optimal"})
+    return [name for name in (*PLAYERS, *others, "optimal") if name in found]
+
+
+def _row(run: Evaluated, player: str, split: str) -> Row:
+    def value(name: str) -> float | None:
+        return run.metrics.get(f"{player}/{split}/{name}")
+
+    return [
+        player + " (pre-played turns)" * bool(value("preplayed")),
+        _number(value("games"), ","),
+        _number(value("win_rate"), ".1%"),
+        f"{_number(value('win_rate_low'), '.1%')} to {_number(value('win_rate_high'), '.1%')}",
+        _number(value("mean_guesses_won"), ".2f"),
+        _number(value("mean_guesses_loss7"), ".2f"),
+        _number(value("malformed_share"), ".1%"),
+        _number(value("nonword_share"), ".1%"),
+        _number(value("inconsistent_share"), ".1%"),
+        shown_path(run.folder),
+    ]
+
+
+def _number(value: float | None, style: str) -> str:
+    return "–" if value is None else format(value, style)
+
+
+def _paired_lines(run: Evaluated) -> list[str]:
+    """What GRPO changed against its comparisons on the same secrets, one line a pair and split."""
+    lines = []
+    for player, other in COMPARISONS:
+        for split, title in SPLITS.items():
+            prefix = f"{player}/{split}/vs_{other}_"
+            test = {k.removeprefix(prefix): v for k, v in run.metrics.items() if k.startswith(prefix)}
+            if test:
+                lines.append(
+                    f"- {player} against {other} in {shown_path(run.folder)}, {title.lower()}: "
+                    f"won {test['wins_gained']} games that {other} lost, lost {test['wins_lost']} it won "
+                    f"({_p(test['wins_p'])}, exact McNemar); {test['guesses_change']:+.2f} guesses a game "
+                    f"({_p(test['guesses_p'])}, exact sign flips)."
+                )
+    return lines
+
+
+def _p(value: float) -> str:
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+
+
+def _secrets_line(run: Evaluated) -> str:
+    shown, hidden = run.secrets[:SECRETS_SHOWN], len(run.secrets) - SECRETS_SHOWN
+    more = f" and {hidden:,} more in {shown_path(run.folder)}/{STAGE}/games.jsonl" if hidden > 0 else ""
+    return f"Secrets of {shown_path(run.folder)} ({len(run.secrets):,}): {', '.join(shown)}{more}."
+
+
+def _command(run: Evaluated) -> str:
+    """The command that repeats a kept run: its folder bears its recipe's name, or has its own config."""
+    name = run.folder.name
+    if (project_root() / "notebooks" / "recipes" / name).is_dir():
+        return f"python -m wordlelib run --recipe {name} --out results/{name}"
+    return f"papermill notebooks/{STAGE}.ipynb out.ipynb -f {shown_path(run.folder)}/{STAGE}/config.yaml"
+
+
+def _aligned(rows: list[Row]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)]
+        # names stand left, numbers right
+        cells[0], cells[-1] = f"{row[0]:<{widths[0]}}", row[-1]
+        lines.append("  ".join(cells))
+    return "\n".join(lines)
+
+
+def _piped(rows: list[Row]) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    lines.insert(1, f"| {' | '.join(['---'] * len(rows[0]))} |")
+    return "\n".join(lines)
