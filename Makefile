@@ -1,0 +1,39 @@
+# make demo   the whole pipeline on two CPU cores, into results/cpu-demo
+# make test   lint, unit and property tests, every notebook
+# make lab    JupyterLab on the notebooks
+#
+# Each target first creates .venv when it is missing or pyproject.toml has changed.
+# PYTHON=python3.12 takes another interpreter, RUN=results/mine another run folder. pip takes what its
+# own settings offer: where PyPI's torch is a CUDA build, set PIP_EXTRA_INDEX_URL to the index of CPU
+# builds that the PyTorch site names, and pip prefers those (`+cpu`).
+
+PYTHON ?= python3
+RUN ?= results/cpu-demo
+BIN := .venv/bin
+
+.PHONY: demo test lint lab clean
+
+demo: .venv/installed
+	$(BIN)/python -m wordlelib run --recipe cpu-demo --out $(RUN) --resume
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: .venv/installed
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+lab: .venv/installed
+	$(BIN)/jupyter lab notebooks
+
+# The environment and caches; run folders are yours to delete.
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo \
+	  "This needs Python 3.11 or newer, and $(PYTHON) is not: try make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -e '.[train,lab,test]'
+	@touch $@
