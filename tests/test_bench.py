@@ -1,0 +1,42 @@
+"""The benchmark's own arithmetic, and its checks that the fast paths give the right results."""
+
+import pytest
+
+from wordlelib import bench
+from wordlelib.rules import rules_for
+from wordlelib.solver import Solver
+
+
+@pytest.mark.parametrize(
+    "measured, unit, mark, reference, ok, ratio",
+    [
+        (0.5, "s", 0.6, 50.0, True, 100.0),
+        (0.7, "s", 0.6, 70.0, False, 100.0),
+        (30_000, "completions/s", 20_000, 100, True, 300.0),
+        (10_000, "completions/s", 20_000, 100, False, 100.0),
+        (3.0, "s", None, None, True, None),
+    ],
+)
+def test_times_stay_below_their_mark_and_speeds_above(measured, unit, mark, reference, ok, ratio):
+    line = bench.row("name", measured, unit, mark, reference, "note")
+    assert (line["ok"], line["ratio"]) == (ok, ratio)
+
+
+def test_rewards_agree_with_plain_python_and_games_are_counted(shipped, monkeypatch):
+    """Small sizes: the rewards row raises when the information term differs from its reference."""
+    pytest.importorskip("psutil")
+    monkeypatch.setattr(bench, "STATES", 16)
+    monkeypatch.setattr(bench, "GAMES", 20)
+    monkeypatch.setattr(bench, "EARLY", 10)
+    solver = Solver(shipped, rules_for(shipped))
+    lines = [bench._rewards(solver), *bench._games(solver)]
+    assert [line["name"].split()[0] for line in lines] == ["rewards,", "20", "memory"]
+    assert all(line["measured"] > 0 for line in lines[:2])
+    assert lines[0]["note"].startswith("16 states of 1 to 4 turns, groups of 8")
+
+
+def test_case_43_import_that_loads_torch_is_refused():
+    pytest.importorskip("torch")
+    assert bench._import(["wordlelib"], "import wordlelib")["measured"] < 60
+    with pytest.raises(ValueError, match="import of torch loads torch"):
+        bench._import(["torch"], "import torch")
