@@ -416,17 +416,3 @@ def test_case_11_a_data_folder_whose_parts_share_a_secret_is_refused(own):
         ValueError, match=rf"card\.json: 1 secrets are both trained on and held out: {secret}"
     ):
         data.load(own)
-
-
-def test_case_34_a_row_over_the_token_limit_is_an_error_and_never_cut(folder):
-    """The longest row passes at exactly its length; one token less names the row and its turn."""
-    for part in ("sft", "states"):
-        rows = data.load(folder).rows(part)
-        longest = data.check_lengths(rows, count_words, 10_000)
-        whole = [count_words(row["prompt"] + row.get("completion", [])) for row in rows]
-        assert longest == max(whole) == data.check_lengths(rows, count_words, longest)
-        number = whole.index(longest) + 1
-        with pytest.raises(
-            ValueError, match=rf"row {number} .*turn 6\) has {longest} tokens, over the limit"
-        ):
-            data.check_lengths(rows, count_words, longest - 1)

@@ -13,7 +13,7 @@ from wordlelib.game import Turn, is_consistent, score
 from wordlelib.prompts import messages, parse_guess, render_state
 from wordlelib.rules import rules_for
 from wordlelib.solver import Solver
-from wordlelib.teachers import MIX, make_states, non_word, solver_turn, strong_openers, traces
+from wordlelib.teachers import MIX, make_states, non_word, solver_turn, traces
 from wordlelib.words import Words, load_words, sample_words, split_secrets, without
 
 
@@ -51,9 +51,13 @@ def test_guess_tells_most_among_consistent_words(state, seed):
 
 def test_both_of_the_two_best_guesses_are_taught():
     """While many words are left the teacher varies, so that its games differ."""
-    everything = SOLVER.candidates(())
-    ranked = sorted(WORDS.answers, key=lambda word: -SOLVER.bits(word, everything))
-    guesses = {solver_turn(SOLVER, (), random.Random(seed))[1] for seed in range(50)}
+    guess = WORDS.answers[0]
+    secret = max(WORDS.answers, key=lambda word: len(SOLVER.candidates((Turn(guess, score(guess, word)),))))
+    history = (Turn(guess, score(guess, secret)),)
+    left = SOLVER.candidates(history)
+    ranked = sorted(SOLVER.consistent_words(history), key=lambda word: -SOLVER.bits(word, left))
+    assert len(left) > teachers.SURE
+    guesses = {solver_turn(SOLVER, history, random.Random(seed))[1] for seed in range(50)}
     assert guesses == set(ranked[:2])
 
 
@@ -76,10 +80,10 @@ def test_solver_turn_refuses_to_name_no_word():
         solver_turn(SOLVER, (), random.Random(0), candidates=0)
 
 
-def test_strong_openers_of_the_shipped_lists_start_with_raise():
+def test_the_opener_on_the_shipped_lists_is_always_raise():
     """`raise` tells most of the 2,315 answers (5.878 bits)."""
-    openers = strong_openers(solver_for(load_words()))
-    assert openers[0] == "raise" and len(set(openers)) == teachers.STRONG
+    solver = solver_for(load_words())
+    assert {solver_turn(solver, (), random.Random(seed))[1] for seed in range(20)} == {"raise"}
 
 
 def test_same_arguments_give_the_same_states_and_another_seed_others():
@@ -128,11 +132,11 @@ def test_consistent_play_uses_only_consistent_guesses_and_random_play_also_other
     assert 0.02 < 1 - sum(consistent_turns("random")) / len(consistent_turns("random")) < 0.3
 
 
-def test_teacher_games_open_strongly_and_opener_games_with_any_answer():
+def test_teacher_games_open_with_the_best_word_and_opener_games_with_any_answer():
     def openers(source: str) -> set[str]:
         return {history[0].guess for history, _, kind in STATES if kind == source}
 
-    assert openers("teacher") == set(strong_openers(SOLVER))
+    assert openers("teacher") == {solver_turn(SOLVER, (), random.Random(0))[1]}
     assert len(openers("opener")) > 60
 
 

@@ -173,24 +173,6 @@ def _lengths(row: Row, count_tokens: CountTokens) -> tuple[int, int]:
     return prompt, count_tokens(row["prompt"] + answer) - prompt if answer else 0
 
 
-def check_lengths(rows: Iterable[Row], count_tokens: CountTokens, limit: int) -> int:
-    """Tokens of the longest row (prompt, and completion when it has one), which must not pass `limit`.
-
-    Raises ValueError that names the row: nothing is ever cut. `count_tokens`: as for `build`.
-    """
-    longest = 0
-    for number, row in enumerate(rows, 1):
-        length = sum(_lengths(row, count_tokens))
-        if length > limit:
-            turn = len(decode_history(row["history"])) + 1
-            raise ValueError(
-                f"row {number} (secret {row['secret']!r}, turn {turn}) has {length} tokens, over the limit "
-                f"of {limit}; raise the limit, since a cut prompt would lose rules or guesses"
-            )
-        longest = max(longest, length)
-    return longest
-
-
 def _describe(rows: list[Row], made: int, count_tokens: CountTokens | None) -> dict[str, Any]:
     """What the card says of one part; `made` counts the rows before duplicates were removed."""
     turns = Counter(len(decode_history(row["history"])) + 1 for row in rows)

@@ -14,7 +14,7 @@ from wordlelib.solver import Solver
 
 # Where states come from: the share of all states that each kind of game gives.
 MIX = {
-    "teacher": 0.50,  # a strong opener, then the teacher
+    "teacher": 0.50,  # the teacher from the first turn on
     "opener": 0.10,  # any answer as the opener, then the teacher
     "random": 0.15,  # any answer as the opener, then the teacher, consistent words and any answers
     "consistent": 0.05,  # any consistent word on every turn
@@ -30,8 +30,7 @@ MOVES = {
     "invalid": {"teacher": 0.40, "consistent": 0.25, "non-word": 0.25, "no guess": 0.10},
     "preplayed": {"word": 1.0},
 }
-OPENERS = {"teacher": "strong", "opener": "answer", "random": "answer"}
-STRONG = 1  # openers that count as strong
+OPENERS = {"opener": "answer", "random": "answer"}
 BARREN = 1000  # games without a state in a row that mean that a source gives none
 SURE = 6  # with at most this many candidates the teacher always takes the best one
 
@@ -59,8 +58,10 @@ def solver_turn(
     """What the teacher thinks and guesses: up to `candidates` distinct consistent words, and the last.
 
     The guess is the consistent word with most information; while more than six are left, one of
-    the two best, so that games differ. The other words are drawn from the consistent ones and stand
-    before it in random order. When nothing is consistent, it is the first allowed guess.
+    the two best, so that games differ. The opener is always the best one: a student that opens the
+    same way every time meets few states, and learns them well. The other words are drawn from the
+    consistent ones and stand before it in random order. When nothing is consistent, it is the first
+    allowed guess.
     """
     if candidates < 1:
         raise ValueError(f"the teacher must name at least its guess: candidates is {candidates}")
@@ -68,19 +69,11 @@ def solver_turn(
     if not len(left):
         return [solver.guesses[0]], solver.guesses[0]
     best_two = _best_two(solver, left.tobytes())
-    chosen = rng.choice(best_two) if len(left) > SURE else best_two[0]
+    chosen = rng.choice(best_two) if history and len(left) > SURE else best_two[0]
     drawn = rng.sample(range(len(left)), min(candidates, len(left)))
     others = [place for place in drawn if place != chosen][: candidates - 1]
     thinking = [solver.universe[left[place]] for place in (*others, chosen)]
     return thinking, thinking[-1]
-
-
-@lru_cache(maxsize=16)
-def strong_openers(solver: Solver) -> tuple[str, ...]:
-    """The words of the universe that tell most as a first guess, best first."""
-    everything = np.arange(len(solver.universe))
-    bits = solver.information(_universe_rows(solver), everything)
-    return tuple(solver.universe[place] for place in np.argsort(-bits, kind="stable")[:STRONG])
 
 
 def non_word(word: str, rng: random.Random, known: Collection[str], alphabet: str = "a-z") -> str:
@@ -103,9 +96,7 @@ def _move_text(
     """The completion of one move. `known`: real words, which no non-word may equal."""
     if move == "teacher":
         return completion(*solver_turn(solver, history, rng))
-    if move == "strong":
-        guess = rng.choice(strong_openers(solver))
-    elif move == "answer":
+    if move == "answer":
         guess = rng.choice(solver.words.answers)
     elif move == "word":
         guess = rng.choice(solver.guesses)

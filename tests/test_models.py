@@ -1,0 +1,172 @@
+"""The nano model, loading, adapters and merging."""
+
+import json
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wordlelib import models, players, prompts
+from wordlelib.game import Game
+from wordlelib.rules import rules_for
+from wordlelib.words import Words, sample_words
+
+
+@pytest.fixture(scope="module")
+def game(shipped):
+    words = sample_words(shipped, 40, seed=1)
+    return words, rules_for(words, renderer="symbols")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(game):
+    return models.nano_tokenizer(game[1])
+
+
+PROMPTS = [[5, 9, 12], [5, 30, 31, 32, 33]]
+
+
+def logits(model) -> torch.Tensor:
+    model.eval()
+    with torch.no_grad():
+        return torch.stack([model(torch.tensor([ids])).logits[0, -1] for ids in PROMPTS])
+
+
+@pytest.mark.parametrize("renderer", ["words", "symbols", "both"])
+def test_states_and_completions_survive_the_nano_tokenizer(game, renderer):
+    words, _ = game
+    rules = rules_for(words, renderer=renderer)
+    tokenizer = models.nano_tokenizer(rules)
+    play = Game(words, rules, words.answers[0])
+    for guess in (words.answers[1], None, "zzzzz", words.answers[2]):
+        play.play(guess, "ok" if guess else "no_tag")
+    text = prompts.render_state(play.history, rules) + prompts.completion(words.answers[:3], words.answers[0])
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.unk_token_id not in ids
+    assert len(ids) < len(text) / 2  # pieces, not characters
+
+
+@given(st.text())
+def test_any_text_encodes_to_known_ids(text):
+    words = Words(("abc", "bca"), ("abc", "bca"))
+    tokenizer = models.nano_tokenizer(rules_for(words))
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert all(0 <= i < len(tokenizer) for i in ids)
+    if tokenizer.unk_token_id not in ids:
+        assert tokenizer.decode(ids) == text
+
+
+def test_the_nano_tokenizer_follows_length_and_alphabet():
+    words = Words(("äöü", "üöä"), ("äöü", "üöä"))
+    rules = rules_for(words, alphabet="äöü", turns=4)
+    tokenizer = models.nano_tokenizer(rules)
+    text = prompts.completion(["äöü"], "üöä")
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert tokenizer.unk_token_id not in ids and tokenizer.decode(ids) == text
+
+
+def test_the_nano_model_depends_on_its_seed_alone(tokenizer):
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    first, again, other = (models.nano_model(tokenizer, seed) for seed in (0, 0, 1))
+    assert torch.equal(torch.rand(1), expected), "the caller's random state was moved"
+    assert torch.equal(logits(first), logits(again))
+    assert not torch.equal(logits(first), logits(other))
+
+
+def test_a_saved_model_loads_with_the_same_logits(game, tokenizer, tmp_path):
+    model = models.nano_model(tokenizer)
+    models.save(model, tokenizer, tmp_path / "model")
+    loaded, its_tokenizer = models.load(tmp_path / "model", game[1])
+    assert torch.allclose(logits(model), logits(loaded.cpu()))
+    assert its_tokenizer.padding_side == "left"
+    chat = [{"role": "user", "content": "Turn 1 of 6."}]
+    assert players.prompt_ids(its_tokenizer, [chat]) == players.prompt_ids(tokenizer, [chat])
+
+
+def test_a_save_that_fails_leaves_the_older_model(tokenizer, tmp_path, monkeypatch):
+    model = models.nano_model(tokenizer)
+    folder = models.save(model, tokenizer, tmp_path / "model")
+    monkeypatch.setattr(
+        tokenizer, "save_pretrained", lambda path: (_ for _ in ()).throw(OSError("full disk"))
+    )
+    with pytest.raises(OSError, match="full disk"):
+        models.save(models.nano_model(tokenizer, 1), tokenizer, folder)
+    monkeypatch.undo()
+    kept, _ = models.load(folder, rules_for(Words(("abc",), ("abc",))))
+    assert torch.allclose(logits(kept.cpu()), logits(model))
+
+
+@pytest.mark.parametrize("name", ["./no/such/model", "/no/such/model", "results/a/model"])
+def test_a_missing_folder_is_named_and_not_asked_of_a_hub(game, name):
+    with pytest.raises(FileNotFoundError, match="no such model folder"):
+        models.load(name, game[1])
+
+
+@pytest.fixture
+def adapted(tokenizer, tmp_path):
+    """A nano model on disk with a LoRA adapter, whose matrices are not trained yet."""
+    base = models.nano_model(tokenizer)
+    base.save_pretrained(tmp_path / "base")
+    base = type(base).from_pretrained(tmp_path / "base")
+    return models.attach_adapter(base, rank=4)
+
+
+def train_adapter(model) -> None:
+    torch.manual_seed(0)
+    for name, value in model.named_parameters():
+        if "lora_B" in name:
+            value.data.normal_(0, 0.05)
+
+
+def test_only_the_adapter_is_trained(adapted):
+    trained = [name for name, value in adapted.named_parameters() if value.requires_grad]
+    assert trained and all("lora_" in name for name in trained)
+
+
+def test_case_41_base_adapter_and_reloaded_adapter_are_told_apart(game, tokenizer, adapted, tmp_path):
+    with adapted.disable_adapter():
+        base = logits(adapted)
+    models.save(adapted, tokenizer, tmp_path / "untrained")
+    with pytest.raises(ValueError, match="the adapter is all zero"):
+        models.load(tmp_path / "untrained", game[1])
+    train_adapter(adapted)
+    in_memory = logits(adapted)
+    models.save(adapted, tokenizer, tmp_path / "adapter")
+    reloaded, _ = models.load(tmp_path / "adapter", game[1])
+    assert not torch.allclose(base, in_memory, atol=1e-3)
+    assert torch.allclose(in_memory, logits(reloaded.cpu()), atol=1e-5)
+
+
+def test_case_40_a_merged_model_answers_as_the_adapter_model(game, tokenizer, adapted, tmp_path):
+    train_adapter(adapted)
+    expected = logits(adapted)
+    folder = models.merge(adapted, tokenizer, tmp_path / "merged", PROMPTS)
+    merged, _ = models.load(folder, game[1])
+    assert torch.allclose(expected, logits(merged.cpu()), atol=1e-4)
+    assert torch.equal(expected, logits(adapted)), "the adapter model was changed"
+    assert "lora" not in json.dumps(list(merged.state_dict()))
+
+
+def test_case_40_a_merge_that_differs_is_refused(tokenizer, adapted, tmp_path, monkeypatch):
+    train_adapter(adapted)
+    save = models.save
+
+    def spoil(model, tokenizer, folder):
+        model.model.layers[0].mlp.down_proj.weight.data += 1
+        return save(model, tokenizer, folder)
+
+    monkeypatch.setattr(models, "save", spoil)
+    with pytest.raises(ValueError, match="keep the adapter"):
+        models.merge(adapted, tokenizer, tmp_path / "merged", PROMPTS)
+
+
+def test_case_40_four_bit_weights_are_no_base_for_a_merge(tokenizer, adapted, tmp_path):
+    train_adapter(adapted)
+    adapted.base_model.model.is_loaded_in_4bit = True
+    with pytest.raises(ValueError, match="load the base in 16 bit"):
+        models.merge(adapted, tokenizer, tmp_path / "merged", PROMPTS)
+    assert not (tmp_path / "merged").exists()

@@ -1,0 +1,420 @@
+"""SFT and GRPO on the nano model: what is trained, what is logged, what stops, and how it goes on."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+import trl
+
+from wordlelib import data, evaluate, models, players, runs, training
+from wordlelib.callbacks import SkipNonFinite
+from wordlelib.game import Turn, score
+from wordlelib.prompts import completion
+from wordlelib.rules import rules_for
+from wordlelib.solver import Solver
+from wordlelib.words import sample_words, split_secrets
+
+TEMPLATES = Path(trl.__file__).parent / "chat_templates"
+
+
+@pytest.fixture(scope="module")
+def game(shipped):
+    words = sample_words(shipped, 40, seed=1)
+    return Solver(words, rules_for(words, renderer="symbols"))
+
+
+@pytest.fixture(scope="module")
+def source(game, tmp_path_factory):
+    split = split_secrets(game.words, test=8, val=4)
+    folder = tmp_path_factory.mktemp("data")
+    data.build(
+        folder, game.rules, split, source={"sample": 40, "sample_seed": 1}, rows=150, states=40, candidates=2
+    )
+    return data.load(folder)
+
+
+@pytest.fixture
+def tokenizer(game):
+    return models.nano_tokenizer(game.rules)
+
+
+SFT = {
+    "learning_rate": 2e-3,
+    "warmup_steps": 1,
+    "batch_size": 8,
+    "max_steps": 6,
+    "max_minutes": 0,
+    "eval_every": 3,
+    "save_every": 3,
+    "max_length": 200,
+    "seed": 0,
+}
+GRPO = {
+    "learning_rate": 1e-4,
+    "warmup_steps": 0,
+    "batch_size": 8,
+    "group_size": 4,
+    "max_steps": 2,
+    "max_minutes": 0,
+    "states": "refreshed",
+    "refresh_every": 1,
+    "preset": "ours",
+    "schedule": "fixed",
+    "temperature": 1.0,
+    "max_completion_length": 12,
+    "beta": 0.0,
+    "epsilon": 0.2,
+    "save_every": 1,
+    "seed": 0,
+}
+
+
+def open_run(folder: Path, settings: dict, resumed: bool = False) -> runs.Run:
+    folder.mkdir(exist_ok=True)
+    return runs.Run("02_sft", SimpleNamespace(**settings), folder, resumed)
+
+
+def train_sft(source, folder, model=None, resumed=False, measure=dict, **changes):
+    tokenizer = models.nano_tokenizer(source.rules)
+    run = open_run(folder, SFT | changes, resumed)
+    model = model or models.nano_model(tokenizer)
+    metrics = training.sft(
+        model, tokenizer, source.rows("sft"), source.rows("sft_val"), run.config, run, measure
+    )
+    return model, metrics
+
+
+def train_grpo(source, game, folder, model=None, resumed=False, **changes):
+    tokenizer = models.nano_tokenizer(source.rules)
+    run = open_run(folder, GRPO | changes, resumed)
+    model = model or models.nano_model(tokenizer)
+    metrics = training.grpo(
+        model, tokenizer, source.rows("states"), source.split.train, game, run.config, run
+    )
+    return model, metrics
+
+
+def flat(model) -> torch.Tensor:
+    return torch.cat([value.detach().flatten() for value in model.parameters()])
+
+
+# What is trained ---------------------------------------------------------------------------------
+
+
+def test_only_the_completion_and_the_end_token_are_trained(source, tokenizer):
+    row = source.rows("sft")[0]
+    [tokenized] = training.tokenize([row], tokenizer, 200)
+    shown = training.check_labels(row, tokenized, tokenizer)
+    assert shown == row["completion"][0]["content"] + tokenizer.eos_token
+    n = tokenized["labels"].count(training.IGNORED)
+    [prompt] = players.prompt_ids(tokenizer, [row["prompt"]])
+    assert tokenized["input_ids"][:n] == prompt
+
+
+@pytest.mark.parametrize("name", ["nano", "qwen2_5", "qwen3"])
+def test_the_tokens_of_training_are_the_tokens_of_play(source, tokenizer, name):
+    """Also TRL's own tokenization of a GRPO prompt gives the same ids."""
+    if name != "nano":
+        tokenizer.chat_template = (TEMPLATES / f"{name}.jinja").read_text()
+    for row in source.rows("sft")[:20]:
+        [tokenized] = training.tokenize([row], tokenizer, 5000)
+        trained = tokenized["labels"].count(training.IGNORED)
+        played = players.prompt_ids(tokenizer, [row["prompt"]])[0]
+        grpo = tokenizer.apply_chat_template(
+            [row["prompt"]], add_generation_prompt=True, return_dict=True, **players.TEMPLATE_OPTIONS
+        )["input_ids"][0]
+        assert tokenized["input_ids"][:trained] == played == grpo
+        answer = tokenizer.decode(tokenized["input_ids"][trained:-1])
+        assert answer == row["completion"][0]["content"]
+
+
+def test_labels_with_prompt_text_stop_the_training(source, tokenizer):
+    row = source.rows("sft")[0]
+    [tokenized] = training.tokenize([row], tokenizer, 200)
+    with pytest.raises(ValueError, match="not the completion"):
+        training.check_labels(row, {"labels": tokenized["input_ids"]}, tokenizer)
+
+
+def test_labels_without_the_end_token_stop_the_training(source, tokenizer):
+    row = source.rows("sft")[0]
+    [tokenized] = training.tokenize([row], tokenizer, 200)
+    with pytest.raises(ValueError, match="lack the end token"):
+        training.check_labels(row, {"labels": tokenized["labels"][:-1]}, tokenizer)
+
+
+def test_case_34_a_row_over_max_length_is_an_error_and_never_cut(source, tokenizer):
+    with pytest.raises(ValueError, match="more than max_length 20: raise max_length"):
+        training.tokenize(source.rows("sft"), tokenizer, 20)
+
+
+def test_case_35_the_end_token_is_trained_even_where_it_also_pads(source, tokenizer):
+    from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
+
+    tokenizer.pad_token = tokenizer.eos_token
+    short, long = sorted(
+        training.tokenize(source.rows("sft"), tokenizer, 200), key=lambda row: len(row["input_ids"])
+    )[:: len(source.rows("sft")) - 1]
+    batch = DataCollatorForLanguageModeling(pad_token_id=tokenizer.pad_token_id)([short, long])
+    labels = batch["labels"][0].tolist()
+    assert labels[len(short["labels"]) - 1] == tokenizer.eos_token_id
+    assert set(labels[len(short["labels"]) :]) == {training.IGNORED}
+
+
+# SFT ---------------------------------------------------------------------------------------------
+
+
+def test_sft_learns_and_logs_every_column(source, tmp_path):
+    _, metrics = train_sft(
+        source, tmp_path, max_steps=20, eval_every=10, measure=lambda: {"val_win_rate": 0.25}
+    )
+    log = runs.read_log(tmp_path / "log.jsonl")
+    losses = [row["eval_loss"] for row in log if "eval_loss" in row]
+    assert len(losses) == 2 and losses[1] < losses[0]
+    assert {"loss", "grad_norm", "learning_rate", "minutes", "memory_gib", "num_tokens"} <= set(log[0])
+    assert any(row.get("val_win_rate") == 0.25 for row in log)
+    assert metrics["steps"] == 20 and metrics["tokens_per_s"] > 0 and metrics["skipped_steps"] == 0
+
+
+class Stopped(Exception):
+    """Stands for a kill between two steps."""
+
+
+def test_a_resumed_sft_ends_with_the_weights_of_an_uninterrupted_one(source, tmp_path):
+    """Same rows, same step count, same optimiser state; the log has each step once."""
+    whole, _ = train_sft(source, tmp_path / "whole")
+    calls = []
+
+    def stop_at_second_validation():
+        calls.append(1)
+        if len(calls) == 2:
+            raise Stopped
+        return {}
+
+    with pytest.raises(Stopped):
+        train_sft(source, tmp_path / "cut", measure=stop_at_second_validation)
+    resumed, metrics = train_sft(source, tmp_path / "cut", resumed=True)
+    assert metrics["steps"] == 6
+    assert torch.allclose(flat(whole), flat(resumed), atol=1e-6)
+    steps = [row["step"] for row in runs.read_log(tmp_path / "cut" / "log.jsonl") if "eval_loss" in row]
+    assert steps == [3, 6]
+
+
+def test_minutes_limit_the_training(source, tmp_path):
+    _, metrics = train_sft(source, tmp_path, max_steps=0, max_minutes=0.001)
+    assert 1 <= metrics["steps"] < 100
+
+
+def test_adapters_train_too(source, tokenizer, tmp_path):
+    model = models.attach_adapter(models.nano_model(tokenizer), rank=4)
+    base = model.get_base_model().model.embed_tokens.weight.clone()
+    train_sft(source, tmp_path, model)
+    models.require_trained_adapter(model)
+    assert torch.equal(model.get_base_model().model.embed_tokens.weight, base)
+
+
+def test_a_run_of_nan_losses_stops_and_keeps_the_last_checkpoint(source, tmp_path):
+    def poison():
+        model.model.norm.weight.data.fill_(float("nan"))
+        return {}
+
+    model = models.nano_model(models.nano_tokenizer(source.rules))
+    with pytest.raises(FloatingPointError, match="5 steps in a row, up to step 9"):
+        train_sft(source, tmp_path, model, max_steps=20, eval_every=4, measure=poison)
+    kept = models.load(Path(training.last_checkpoint(open_run(tmp_path, SFT, True))), source.rules)[0]
+    assert flat(kept).isfinite().all()
+
+
+def test_a_step_with_an_infinite_gradient_changes_nothing_and_is_counted():
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.AdamW(model.parameters())
+    guard, before = SkipNonFinite(), flat(model)
+    state, args = SimpleNamespace(global_step=0), SimpleNamespace(output_dir="here")
+    for gradient, skipped in ((float("inf"), 1), (float("nan"), 2), (1.0, 2)):
+        for value in model.parameters():
+            value.grad = torch.full_like(value, gradient)
+        guard.on_pre_optimizer_step(args, state, None, model=model)
+        optimizer.step()
+        assert guard.skipped == skipped
+        assert torch.equal(flat(model), before) == (gradient != 1.0)
+    assert guard.in_a_row == 0
+
+
+# GRPO --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("states", ["fixed", "refreshed"])
+def test_grpo_logs_rewards_and_the_health_of_groups(source, game, tmp_path, states):
+    _, metrics = train_grpo(source, game, tmp_path, states=states)
+    log = runs.read_log(tmp_path / "log.jsonl")
+    first = log[0]
+    expected = {"reward", "reward_std", "frac_reward_zero_std", "rewards/format/mean", "rewards/chance/mean"}
+    expected |= {"distinct_completions", "top_guess_share", "format_share", "nonword_share", "grad_norm"}
+    expected |= {"completions/clipped_ratio", "completions/mean_length", "minutes", "memory_gib"}
+    assert expected <= set(first)
+    assert ("games_win_rate" in first) == (states == "refreshed")
+    assert (tmp_path / "states").is_dir() == (states == "refreshed")
+    assert metrics["steps"] == 2 and metrics["final_reward"] is not None
+
+
+def test_a_resumed_grpo_sees_the_same_states(source, game, tmp_path):
+    """Rounds that are on disk are read, not played again."""
+    train_grpo(source, game, tmp_path, max_steps=2)
+    rounds = {path.name: path.read_bytes() for path in (tmp_path / "states").iterdir()}
+    assert "round_1.jsonl" in rounds
+    last = Path(training.last_checkpoint(open_run(tmp_path, GRPO, True)))
+    last.rename(last.with_name("old"))  # as if killed before the second step was saved
+    _, metrics = train_grpo(source, game, tmp_path, resumed=True, max_steps=2)
+    assert metrics["steps"] == 2
+    assert [row["step"] for row in runs.read_log(tmp_path / "log.jsonl") if "loss" in row] == [1, 2]
+    assert {name: (tmp_path / "states" / name).read_bytes() for name in rounds} == rounds
+
+
+def always(model, token: int) -> None:
+    """Make a model generate one token and nothing else."""
+
+    def add(module, arguments, output):
+        output[..., token] += 1e4
+        return output
+
+    model.lm_head.register_forward_hook(add)
+
+
+def test_case_32_every_end_token_of_the_generation_config_ends_a_completion(
+    source, game, tokenizer, tmp_path
+):
+    model = models.nano_model(tokenizer)
+    second_end = tokenizer.convert_tokens_to_ids("~")
+    model.generation_config.eos_token_id = [tokenizer.eos_token_id, second_end]
+    always(model, second_end)
+    train_grpo(source, game, tmp_path, model, max_steps=1)
+    row = runs.read_log(tmp_path / "log.jsonl")[0]
+    assert row["completions/clipped_ratio"] == 0
+    assert row["completions/mean_length"] == 1
+
+
+def test_case_32_a_batch_of_cut_completions_stays_finite_and_warns(source, game, tokenizer, tmp_path, capsys):
+    model = models.nano_model(tokenizer)
+    always(model, tokenizer.convert_tokens_to_ids("a"))
+    train_grpo(source, game, tmp_path, model, max_steps=1)
+    row = runs.read_log(tmp_path / "log.jsonl")[0]
+    assert row["completions/clipped_ratio"] == 1
+    assert row["loss"] == 0 and flat(model).isfinite().all()
+    assert "100% of completions are cut" in capsys.readouterr().out
+
+
+def test_case_29_equal_rewards_give_no_gradient_and_a_warning(source, game, tokenizer, tmp_path, capsys):
+    model = models.nano_model(tokenizer)
+    always(model, tokenizer.eos_token_id)
+    before = flat(model)
+    train_grpo(source, game, tmp_path, model, max_steps=1)
+    row = runs.read_log(tmp_path / "log.jsonl")[0]
+    assert row["frac_reward_zero_std"] == 1 and row["grad_norm"] == 0
+    assert torch.allclose(flat(model), before)
+    assert "100% of groups have equal rewards" in capsys.readouterr().out
+
+
+def test_reward_weights_follow_their_schedule(source, game, tmp_path):
+    """A linear ramp begins with form and dictionary alone, so two runs differ in the total only."""
+    train_grpo(source, game, tmp_path / "fixed", schedule="fixed", max_steps=1)
+    train_grpo(source, game, tmp_path / "linear", schedule="linear", max_steps=1)
+    fixed, linear = (runs.read_log(tmp_path / name / "log.jsonl")[0] for name in ("fixed", "linear"))
+    assert fixed["rewards/greys/mean"] == linear["rewards/greys/mean"]
+    expected = linear["rewards/format/mean"] + 0.5 * linear["rewards/dictionary/mean"]
+    assert linear["reward"] == pytest.approx(expected)
+
+
+def test_states_are_the_same_whenever_they_are_asked_for(tmp_path):
+    rows = [{"n": n} for n in range(10)]
+    forward = training.States(rows, tmp_path, 4, None)
+    backward = training.States(rows, tmp_path, 4, None)
+    assert [forward[i] for i in range(12)] == [backward[i] for i in reversed(range(12))][::-1]
+
+
+def test_a_round_of_states_is_played_once(tmp_path):
+    played = []
+
+    def play(k):
+        played.append(k)
+        return [{"round": k, "n": n} for n in range(3)]
+
+    states = training.States([], tmp_path / "states", 4, play)
+    assert [states[i]["round"] for i in range(8)] == [0] * 4 + [1] * 4
+    again = training.States([], tmp_path / "states", 4, play)
+    assert [again[i] for i in range(8)] == [states[i] for i in range(8)]
+    assert played == [0, 1]
+
+
+def test_policy_states_are_distinct_and_carry_their_columns(game):
+    player = players.solver_player(game, "random_consistent")
+    secrets = game.words.answers[:10]
+    records = evaluate.play_games(player, secrets, game.words, game.rules, name="policy")
+    rows = training.policy_states(records, game)
+    histories = [row["history"] for row in rows]
+    assert len(set(histories)) == len(histories)
+    assert {"prompt", "secret", "history", "n_candidates", "best_guess", "best_bits", "source"} == set(
+        rows[0]
+    )
+
+
+# Warnings and statistics -------------------------------------------------------------------------
+
+
+def test_warnings_come_past_their_limits_and_name_a_section_of_the_troubleshooting_page():
+    quiet = {"frac_reward_zero_std": 0.5, "top_guess_share": 0.3, "completions/clipped_ratio": 0.0}
+    assert training.warnings_of(quiet) == {}
+    loud = training.warnings_of({name: 0.9 for name in quiet})
+    assert set(loud) == set(training.WARNINGS)
+    assert all("90%" in sentence for sentence in loud.values())
+    page = (runs.project_root() / "notebooks" / "troubleshooting.md").read_text()
+    for anchor in training.WARNINGS:
+        assert f"## {anchor}\n" in page
+
+
+def test_completion_statistics_of_a_batch_by_hand(game):
+    word, other = game.words.answers[:2]
+    good = completion([word], word)
+    texts = [good, good, good, f"<guess>{other}</guess>", completion(["zzzzz"], "zzzzz"), "", "x", "<guess>"]
+    assert training.completion_statistics(texts, [], 4, game) == {
+        "distinct_completions": (2 / 4 + 4 / 4) / 2,
+        "top_guess_share": 3 / 8,
+        "format_share": 4 / 8,
+        "nonword_share": 1 / 8,
+        "legal_share": 4 / 8,
+    }
+
+
+# Playing with a model ----------------------------------------------------------------------------
+
+
+def test_case_37_a_batch_gives_the_answers_of_one_by_one(game, source, tmp_path):
+    """Also when training has left the tokenizer padding on the right."""
+    tokenizer = models.nano_tokenizer(game.rules)
+    model, _ = train_sft(source, tmp_path, max_steps=15, eval_every=15, save_every=15)
+    tokenizer.padding_side = "right"
+    model.train()
+    secret, first, second = game.words.answers[:3]
+    short = (Turn(first, score(first, secret)),)
+    histories = [(), short, (*short, Turn(second, score(second, secret)))]
+    together = players.transformers_player(model, tokenizer, game.rules, 24)
+    alone = players.transformers_player(model, tokenizer, game.rules, 24, batch_size=1)
+    assert together(histories, [1, 2, 3]) == alone(histories, [1, 2, 3])
+    assert tokenizer.padding_side == "right" and model.training
+
+
+def test_case_34_a_prompt_that_does_not_fit_the_model_is_refused(game, tokenizer):
+    model = models.nano_model(tokenizer)
+    player = players.transformers_player(model, tokenizer, game.rules, max_completion_length=512)
+    with pytest.raises(ValueError, match="do not fit the model's 512: lower max_completion_length"):
+        player([()], [0])
+
+
+def test_sampling_depends_on_the_seeds_alone_and_leaves_the_random_state(game, tokenizer):
+    model = models.nano_model(tokenizer)
+    player = players.transformers_player(model, tokenizer, game.rules, 8, temperature=1.0)
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    first = player([(), ()], [1, 2])
+    assert torch.equal(torch.rand(1), expected)
+    assert first == player([(), ()], [1, 2]) != player([(), ()], [3, 4])

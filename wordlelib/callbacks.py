@@ -1,0 +1,151 @@
+"""Trainer callbacks that SFT and GRPO share. Importing this module loads transformers."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from transformers import TrainerCallback
+
+from wordlelib.runs import Run, read_log
+
+NON_FINITE_IN_A_ROW = 5  # skipped steps after which training stops
+PROGRESS_SECONDS = 10  # between two printed lines
+SHOWN = ("loss", "eval_loss", "val_win_rate", "reward", "games_win_rate", "tokens_per_s")
+
+
+class SkipNonFinite(TrainerCallback):
+    """Skip a step whose gradient is NaN or infinite, count it, and stop after five in a row.
+
+    Weights and optimiser state stay as they were, and no checkpoint is written meanwhile: should the
+    weights themselves be at fault, the last checkpoint is from before.
+    """
+
+    def __init__(self) -> None:
+        self.skipped = 0
+        self.in_a_row = 0
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        gradients = [p.grad for p in kwargs["model"].parameters() if p.grad is not None]
+        if not gradients or torch.stack([g.sum() for g in gradients]).isfinite().all():
+            self.in_a_row = 0
+            return
+        for parameter in kwargs["model"].parameters():
+            parameter.grad = None  # an optimiser passes over parameters without a gradient
+        self.skipped += 1
+        self.in_a_row += 1
+        if self.in_a_row >= NON_FINITE_IN_A_ROW:
+            raise FloatingPointError(
+                f"the gradient was NaN or infinite {self.in_a_row} steps in a row, up to step "
+                f"{state.global_step + 1}: training stopped; the last checkpoint in {args.output_dir} is "
+                "good, lower the learning rate and resume from it"
+            )
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.in_a_row:
+            control.should_save = False
+
+
+class StepLog(TrainerCallback):
+    """Write one row a logged step, print progress at a fixed rate, and stop when the time is up.
+
+    Adds to the trainer's own names: `minutes` (training time, earlier parts of a resumed run
+    included), `tokens_per_s` (padding not counted), `step_seconds`, `memory_gib` (resident, or the
+    peak of the GPU), `skipped_steps`. `extra` gives further columns for the next row; `warn` turns a
+    row into warnings (anchor to sentence), each printed when it first comes and counted.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        max_minutes: float,
+        guard: SkipNonFinite,
+        extra: Callable[[], dict[str, float]] = dict,
+        warn: Callable[[dict[str, float]], dict[str, str]] = lambda row: {},
+    ) -> None:
+        self.run, self.max_minutes, self.guard, self.extra, self.warn = run, max_minutes, guard, extra, warn
+        self.warned: dict[str, int] = {}
+        self.printed = 0.0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.run.rewind_log(state.global_step)
+        path = self.run.dir / "log.jsonl"
+        rows = read_log(path) if path.is_file() else []
+        self.before = max((row["minutes"] for row in rows), default=0.0)
+        self.start = self.last = time.monotonic()
+        self.step, self.tokens = state.global_step, None
+
+    def minutes(self) -> float:
+        """Training time so far."""
+        return self.before + (time.monotonic() - self.start) / 60
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.max_minutes and self.minutes() >= self.max_minutes:
+            control.should_training_stop = True
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any) -> None:
+        row = {"step": state.global_step, "minutes": self.minutes()}
+        row |= {name: value for name, value in logs.items() if isinstance(value, int | float)}
+        row |= self.extra()
+        now, steps = time.monotonic(), state.global_step - self.step
+        if "loss" in row and steps:
+            row["step_seconds"] = (now - self.last) / steps
+            if self.tokens is not None and "num_tokens" in row:
+                row["tokens_per_s"] = (row["num_tokens"] - self.tokens) / (now - self.last)
+            self.last, self.step, self.tokens = now, state.global_step, row.get("num_tokens")
+        row |= {"memory_gib": memory_gib(), "skipped_steps": self.guard.skipped}
+        self.run.log(row)
+        self._report(row, state.max_steps)
+
+    def _report(self, row: dict[str, float], max_steps: int) -> None:
+        for anchor, sentence in self.warn(row).items():
+            if anchor not in self.warned:
+                print(f"warning at step {row['step']}: {sentence} (troubleshooting.md#{anchor})", flush=True)
+            self.warned[anchor] = self.warned.get(anchor, 0) + 1
+        if time.monotonic() - self.printed > PROGRESS_SECONDS:
+            shown = [f"{name} {row[name]:.4g}" for name in SHOWN if name in row]
+            print(f"step {row['step']}/{max_steps}, {row['minutes']:.1f} min: {', '.join(shown)}", flush=True)
+            self.printed = time.monotonic()
+
+
+class EachEvaluation(TrainerCallback):
+    """Call a function after each validation and pass what it measures to the log."""
+
+    def __init__(self, measure: Callable[[], dict[str, float]]) -> None:
+        self.measure = measure
+        self.pending: dict[str, float] = {}
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.pending = self.measure()
+
+    def take(self) -> dict[str, float]:
+        """What was measured since the last call."""
+        pending, self.pending = self.pending, {}
+        return pending
+
+
+class WeightSchedule(TrainerCallback):
+    """Set the trainer's reward weights before each step: `weights(step, max_steps, format_share)`.
+
+    The format share is the best so far, so that a phase that has switched stays switched.
+    """
+
+    def __init__(self, trainer: Any, weights: Callable[[int, int, float], list[float]]) -> None:
+        self.trainer, self.weights = trainer, weights
+        self.format_share = 0.0
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        weights = self.weights(state.global_step, state.max_steps, self.format_share)
+        self.trainer.reward_weights = torch.tensor(weights, dtype=torch.float32)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any) -> None:
+        self.format_share = max(self.format_share, logs.get("format_share", 0.0))
+
+
+def memory_gib() -> float:
+    """Peak memory of the GPU, or resident memory of this process on a machine without one."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 2**30
+    import psutil
+
+    return psutil.Process().memory_info().rss / 2**30

@@ -1,0 +1,239 @@
+"""Models: the nano model, loading, adapters, saving, merging. Heavy libraries load inside functions."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from wordlelib import prompts
+from wordlelib.rules import Rules
+
+NANO = "nano"
+PAD, END, UNKNOWN = "<|pad|>", "<|end|>", "<|unknown|>"
+ROLES = {"user": "<|user|>", "assistant": "<|assistant|>"}
+
+# The nano model never sees the system message: it is trained from scratch on one game, whose rules
+# its weights hold. Everything else is the conversation that larger models see.
+NANO_TEMPLATE = (
+    "{% for message in messages %}{% if message.role != 'system' %}"
+    "{{ '<|' + message.role + '|>' + message.content + '<|end|>' }}"
+    "{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+)
+
+
+def nano_vocabulary(rules: Rules) -> list[str]:
+    """Token strings of the nano tokenizer: special tokens, the pieces that states and completions
+    are made of, letters alone and after a space, and printable ASCII so that any prompt encodes."""
+    letters = prompts.alphabet_letters(rules.alphabet)
+    capitals = [letter.upper() for letter in letters]
+    marks = [f":{word}" for word in prompts.MARK_WORDS.values()] + list(prompts.MARK_SYMBOLS.values())
+    pieces = [PAD, END, UNKNOWN, *ROLES.values()]
+    pieces += [prompts.THINK, prompts.END_THINK, prompts.GUESS, prompts.END_GUESS]
+    pieces += [f"Turn {n} of {rules.turns}." for n in range(1, rules.turns + 1)]
+    pieces += [f"\nGuess {n}:" for n in range(1, rules.turns + 1)]
+    pieces += ["\nPattern:", "\nPresent:", "\nAbsent:", " _", " (not"]
+    pieces += [f" {n}" for n in range(1, rules.length + 1)]
+    pieces += [f" {capital}{mark}" for capital in capitals for mark in marks]
+    pieces += [f" {capital}" for capital in capitals] + capitals + list(letters)
+    for text in (rules.no_guess_text, rules.not_a_word_text, rules.hard_mode_text):
+        pieces += [" " + text.replace("{guess}", "").strip()]
+    pieces += [chr(code) for code in range(32, 127)] + ["\n"]
+    return list(dict.fromkeys(pieces))
+
+
+def nano_tokenizer(rules: Rules) -> Any:
+    """A `PreTrainedTokenizerFast` that maps the text of a game to few tokens and back exactly.
+
+    The longest piece of the vocabulary wins at each place; other characters become one unknown
+    token each.
+    """
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = nano_vocabulary(rules)
+    longest_first = sorted(vocabulary, key=len, reverse=True)
+    pattern = "|".join(map(re.escape, longest_first)) + r"|[\s\S]"
+    model = models.WordLevel({piece: i for i, piece in enumerate(vocabulary)}, unk_token=UNKNOWN)
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=END,
+        unk_token=UNKNOWN,
+        additional_special_tokens=list(ROLES.values()),
+        chat_template=NANO_TEMPLATE,
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def nano_model(tokenizer: Any, seed: int = 0) -> Any:
+    """A Qwen3 of about 0.14 million parameters with fresh weights, the same for the same seed."""
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        head_dim=16,
+        max_position_embeddings=512,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return Qwen3ForCausalLM(config)
+
+
+def _quiet() -> None:
+    """Progress bars of a second's work would fill an executed notebook."""
+    import datasets
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+
+
+def device() -> str:
+    """`cuda`, `mps` or `cpu`: the best that this machine has."""
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def load_tokenizer(name: str | Path, rules: Rules) -> Any:
+    """The tokenizer of `nano`, a hub name or a local folder, set to pad on the left for generation."""
+    from transformers import AutoTokenizer
+
+    if str(name) == NANO:
+        return nano_tokenizer(rules)
+    tokenizer = AutoTokenizer.from_pretrained(_existing(name), padding_side="left")
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def count_tokens(tokenizer: Any, chat: list[dict[str, str]]) -> int:
+    """Tokens of a chat, with the start of the model's turn when the last message is the user's."""
+    from wordlelib.players import TEMPLATE_OPTIONS
+
+    asks = chat[-1]["role"] == "user"
+    ids = tokenizer.apply_chat_template(
+        chat, add_generation_prompt=asks, tokenize=True, return_dict=True, **TEMPLATE_OPTIONS
+    )
+    return len(ids["input_ids"])
+
+
+def load(name: str | Path, rules: Rules, seed: int = 0) -> tuple[Any, Any]:
+    """Model and tokenizer of `nano` (fresh weights), a hub name, or a local folder.
+
+    A folder that holds an adapter loads its base and attaches it. Weights are bfloat16 on CUDA and
+    float32 elsewhere. Raises FileNotFoundError for a path that is not there, ValueError for an
+    adapter whose B matrices are all zero: it was never trained.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    _quiet()
+    tokenizer = load_tokenizer(name, rules)
+    if str(name) == NANO:
+        return nano_model(tokenizer, seed).to(device()), tokenizer
+    folder = _existing(name)
+    dtype = torch.bfloat16 if device() == "cuda" else torch.float32
+    adapter = Path(folder) / "adapter_config.json"
+    base = json.loads(adapter.read_text())["base_model_name_or_path"] if adapter.is_file() else folder
+    if adapter.is_file() and not os.path.isabs(base) and (adapter.parent / base).is_dir():
+        base = str(adapter.parent / base)
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
+    if adapter.is_file():
+        from peft import PeftModel
+
+        model = PeftModel.from_pretrained(model, folder, is_trainable=True)
+        require_trained_adapter(model)
+    return model.to(device()), tokenizer
+
+
+def _existing(name: str | Path) -> str:
+    """A hub name as it is, a path only when the folder is there."""
+    text = str(name)
+    is_path = isinstance(name, Path) or os.path.isabs(text) or text.startswith(".") or text.count("/") > 1
+    if is_path and not Path(text).is_dir():
+        raise FileNotFoundError(f"{text}: no such model folder; give a folder, a hub name or {NANO!r}")
+    return text
+
+
+def attach_adapter(model: Any, rank: int) -> Any:
+    """Low-rank matrices (LoRA, alpha = rank) on all linear layers; only they are trained."""
+    from peft import LoraConfig, get_peft_model
+
+    config = LoraConfig(
+        r=rank, lora_alpha=rank, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM"
+    )
+    return get_peft_model(model, config)
+
+
+def require_trained_adapter(model: Any) -> None:
+    """Raise ValueError when the model has an adapter whose B matrices are all zero."""
+    matrices = [value for name, value in model.named_parameters() if "lora_B" in name]
+    if matrices and not any(value.any() for value in matrices):
+        raise ValueError("the adapter is all zero: it was never trained, or its weights were not loaded")
+
+
+def save(model: Any, tokenizer: Any, folder: str | Path) -> Path:
+    """Write weights (or only the adapter) and tokenizer to `folder`, whole or not at all.
+
+    An adapter's base must be a folder or hub name of its own; the nano model has none, so its
+    base is written beside the adapter.
+    """
+    folder = Path(folder)
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    model.save_pretrained(temporary)
+    tokenizer.save_pretrained(temporary)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.replace(temporary, folder)
+    return folder
+
+
+def merge(model: Any, tokenizer: Any, folder: str | Path, prompts_ids: Sequence[Sequence[int]]) -> Path:
+    """Fold the adapter into its 16- or 32-bit base, save, reload, and compare before returning.
+
+    `prompts_ids`: token ids of a few prompts; the reloaded model must give the logits of the adapter
+    model within a tolerance of its precision, or ValueError is raised. The adapter is left as it is.
+    """
+    import copy
+
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    if getattr(model, "is_loaded_in_4bit", False):
+        raise ValueError("merging into 4-bit weights loses the training: load the base in 16 bit first")
+    require_trained_adapter(model)
+    merged = copy.deepcopy(model).merge_and_unload()
+    save(merged, tokenizer, folder)
+    reloaded = AutoModelForCausalLM.from_pretrained(folder, dtype=merged.dtype).to(model.device)
+    tolerance = 1e-3 if merged.dtype == torch.float32 else 0.25
+    model.eval()
+    with torch.no_grad():
+        for ids in prompts_ids:
+            batch = torch.tensor([list(ids)], device=model.device)
+            gap = (model(batch).logits - reloaded(batch).logits).abs().max().item()
+            if gap > tolerance:
+                raise ValueError(
+                    f"the merged model in {folder} differs from the adapter model by {gap:.3g} in its "
+                    f"logits (tolerance {tolerance}): keep the adapter"
+                )
+    return Path(folder)

@@ -1,0 +1,391 @@
+"""SFT and GRPO with TRL: rows, configurations, guards, and a log row a step.
+
+The trainers are TRL's own. What stands here is what they leave open: tokens of training equal to
+tokens of play, states that follow the policy, plain warnings, and a stop before anything is lost.
+"""
+
+import random
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from wordlelib import data, evaluate, models, players, rewards
+from wordlelib.prompts import is_well_formed, parse_guess
+from wordlelib.runs import Run, read_json, read_log, read_yaml
+from wordlelib.solver import Solver
+
+Row = dict[str, Any]
+IGNORED = -100  # label of a token that carries no loss
+UNLIMITED_STEPS = 10_000  # when only minutes limit the training
+GAMES_A_ROUND = 256  # games that refresh the states
+
+# What a log row can show, the limit above which it is worth a warning, and what to say; each name is
+# also the anchor of a section in notebooks/troubleshooting.md.
+WARNINGS = {
+    "zero-spread": (
+        "frac_reward_zero_std",
+        0.5,
+        "{:.0%} of groups have equal rewards and teach nothing: use larger groups, a higher temperature "
+        "or harder states",
+    ),
+    "favourite-guess": (
+        "top_guess_share",
+        0.3,
+        "{:.0%} of guesses are one and the same word: the policy is collapsing; lower the learning rate "
+        "or go back to an earlier checkpoint",
+    ),
+    "cut-completions": (
+        "completions/clipped_ratio",
+        0.05,
+        "{:.0%} of completions are cut at max_completion_length: raise it, or train the end token by SFT",
+    ),
+}
+
+
+def tokenize(rows: Sequence[Row], tokenizer: Any, max_length: int) -> list[dict[str, list[int]]]:
+    """SFT rows as `input_ids` and `labels`; only the completion and its end token carry a loss.
+
+    The completion is tokenized apart from the prompt, as it is generated. Raises ValueError for a
+    row longer than `max_length` tokens: nothing is cut.
+    """
+    before = players.prompt_ids(tokenizer, [row["prompt"] for row in rows])
+    texts = [row["completion"][0]["content"] for row in rows]
+    after = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    tokenized = []
+    for row, prompt, completion in zip(rows, before, after, strict=True):
+        ids = [*prompt, *completion, tokenizer.eos_token_id]
+        if len(ids) > max_length:
+            raise ValueError(
+                f"a row of secret {row['secret']!r} has {len(ids)} tokens, more than max_length "
+                f"{max_length}: raise max_length, or write shorter states or thinking"
+            )
+        tokenized.append({"input_ids": ids, "labels": [IGNORED] * len(prompt) + ids[len(prompt) :]})
+    return tokenized
+
+
+def check_labels(row: Row, tokenized: Mapping[str, list[int]], tokenizer: Any) -> str:
+    """The text that one row trains, end token included.
+
+    Raises ValueError unless it is exactly the row's completion and the end token: prompt text in
+    it would be trained too, and without the end token the model never learns to stop.
+    """
+    labels = [label for label in tokenized["labels"] if label != IGNORED]
+    shown = tokenizer.decode(labels)
+    if not labels or labels[-1] != tokenizer.eos_token_id:
+        raise ValueError(f"the trained labels lack the end token {tokenizer.eos_token!r}: {shown!r}")
+    text = tokenizer.decode(labels[:-1])
+    if text != row["completion"][0]["content"]:
+        raise ValueError(f"the trained labels are not the completion but {shown!r}")
+    return shown
+
+
+def warnings_of(row: Mapping[str, float]) -> dict[str, str]:
+    """Warnings that one log row calls for: anchor in the troubleshooting page to sentence."""
+    return {
+        anchor: sentence.format(row[name])
+        for anchor, (name, limit, sentence) in WARNINGS.items()
+        if row.get(name, 0.0) > limit
+    }
+
+
+def completion_statistics(
+    completions: Sequence[str], histories: Sequence[str], group_size: int, solver: Solver
+) -> dict[str, float]:
+    """What a batch of completions (groups one after another) says about the policy's health.
+
+    `distinct_completions`: mean share of different texts in a group. `top_guess_share`: share of the
+    most frequent guess among all completions. `format_share`: well formed. `nonword_share`: a guess
+    that is no word. `legal_share`: a guess that the game accepts as a word. All from 0 to 1.
+    """
+    rules, n = solver.rules, len(completions)
+    groups = [completions[i : i + group_size] for i in range(0, n, group_size)]
+    guesses = [parse_guess(text, rules.length, rules.alphabet).guess for text in completions]
+    words = [guess for guess in guesses if guess in solver.words.dictionary]
+    top = Counter(guess for guess in guesses if guess).most_common(1)
+    return {
+        "distinct_completions": statistics.mean(len(set(group)) / len(group) for group in groups),
+        "top_guess_share": top[0][1] / n if top else 0.0,
+        "format_share": sum(is_well_formed(text, rules.length, rules.alphabet) for text in completions) / n,
+        "nonword_share": sum(guess is not None for guess in guesses) / n - len(words) / n,
+        "legal_share": len(words) / n,
+    }
+
+
+def last_checkpoint(run: Run) -> str | None:
+    """The newest checkpoint of a resumed stage, None when training starts anew."""
+    from transformers.trainer_utils import get_last_checkpoint
+
+    folder = run.dir / "checkpoints"
+    return get_last_checkpoint(str(folder)) if run.resumed and folder.is_dir() else None
+
+
+def _common_arguments(config: Any, folder: Path) -> dict[str, Any]:
+    """What SFTConfig and GRPOConfig share. The learning rate falls linearly to 0 over `max_steps`;
+    without them it stays constant, since nobody knows when the minutes end."""
+    return {
+        "output_dir": str(folder / "checkpoints"),
+        "learning_rate": config.learning_rate,
+        "lr_scheduler_type": "linear" if config.max_steps else "constant_with_warmup",
+        "warmup_steps": config.warmup_steps,
+        "max_steps": config.max_steps or UNLIMITED_STEPS,
+        "save_steps": config.save_every,
+        "save_total_limit": 2,
+        "seed": config.seed,
+        "bf16": models.device() == "cuda",
+        "use_cpu": models.device() == "cpu",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "dataloader_pin_memory": False,
+        "gradient_checkpointing": False,
+    }
+
+
+def _quiet(trainer: Any) -> None:
+    """Leave printing to `StepLog`: the trainer's own printer shows every row."""
+    from transformers.trainer_callback import PrinterCallback
+
+    trainer.remove_callback(PrinterCallback)
+
+
+def sft(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[Row],
+    val_rows: Sequence[Row],
+    config: Any,
+    run: Run,
+    measure: Callable[[], dict[str, float]] = dict,
+) -> dict[str, Any]:
+    """Train on solver turns with TRL's SFTTrainer; returns the stage's metrics.
+
+    config: learning_rate, warmup_steps, batch_size, max_steps, max_minutes, eval_every, save_every,
+    max_length, seed. `measure` is called at each validation (e.g. games on validation secrets).
+    Rows of similar length share a batch. Goes on from the last checkpoint when `run.resumed`.
+    """
+    from datasets import Dataset
+    from trl import SFTConfig, SFTTrainer
+
+    from wordlelib.callbacks import EachEvaluation, SkipNonFinite, StepLog
+
+    train = tokenize(rows, tokenizer, config.max_length)
+    check_labels(rows[0], train[0], tokenizer)
+    guard, validation = SkipNonFinite(), EachEvaluation(measure)
+    log = StepLog(run, config.max_minutes, guard, validation.take)
+    trainer = SFTTrainer(
+        model=model,
+        args=SFTConfig(
+            **_common_arguments(config, run.dir),
+            per_device_train_batch_size=config.batch_size,
+            per_device_eval_batch_size=config.batch_size,
+            eval_strategy="steps",
+            eval_steps=config.eval_every,
+            logging_steps=10,
+            max_length=None,  # lengths are checked in `tokenize`, nothing is cut
+            loss_type="nll",
+            train_sampling_strategy="group_by_length",
+        ),
+        train_dataset=Dataset.from_list(train),
+        eval_dataset=Dataset.from_list(tokenize(val_rows, tokenizer, config.max_length)),
+        processing_class=tokenizer,
+        callbacks=[guard, validation, log],
+    )
+    _quiet(trainer)
+    trainer.train(resume_from_checkpoint=last_checkpoint(run))
+    return training_metrics(read_log(run.dir / "log.jsonl"), "loss")
+
+
+def continue_sft(run: Run, minutes: float) -> dict[str, Any]:
+    """The control of GRPO: go on with SFT from the same checkpoint for as many minutes.
+
+    Learning rate, batch and rows are those of 02_sft, with a warm-up and a fall to 0 of its own over
+    the steps that fit into `minutes` at the pace of 02_sft. Writes to `<stage>/control/`; returns
+    metrics whose names start with `control_`.
+    """
+    sft_folder, source = run.input("02_sft"), data.load(run.input("01_data_synthesis"))
+    config = SimpleNamespace(**read_yaml(sft_folder / "config.yaml"))
+    sft_metrics = read_json(sft_folder / "metrics.json")
+    config.max_steps = max(1, round(minutes * sft_metrics["steps"] / sft_metrics["minutes"]))
+    config.max_minutes, config.seed = minutes, config.seed + 1
+    control = replace(run, dir=run.dir / "control")
+    control.dir.mkdir(exist_ok=True)
+    model, tokenizer = models.load(sft_folder / "model", source.rules)
+    metrics = sft(model, tokenizer, source.rows("sft"), source.rows("sft_val"), config, control)
+    models.save(model, tokenizer, control.dir / "model")
+    return {f"control_{name}": value for name, value in metrics.items()}
+
+
+def training_metrics(log: Sequence[Mapping[str, float]], value: str) -> dict[str, float | None]:
+    """Flat metrics of a training log: speed as medians over the second half, where it is steady.
+
+    `value`: `loss` or `reward`, whose last ten rows give `final_loss` or `final_reward`.
+    """
+    rows = [row for row in log if value in row]
+    steady = rows[len(rows) // 2 :]
+
+    def middle(name: str) -> float | None:
+        return statistics.median(v) if (v := [row[name] for row in steady if name in row]) else None
+
+    on_gpu = models.device() == "cuda"
+    return {
+        "tokens_per_s": middle("tokens_per_s"),
+        "step_seconds": middle("step_seconds"),
+        "gpu_peak_gib": max((row["memory_gib"] for row in log), default=0.0) if on_gpu else None,
+        "minutes": log[-1]["minutes"] if log else 0.0,
+        "steps": log[-1]["step"] if log else 0,
+        f"final_{value}": statistics.mean(row[value] for row in rows[-10:]) if rows else None,
+        "skipped_steps": log[-1]["skipped_steps"] if log else 0,
+    }
+
+
+class States:
+    """Row i of the GRPO data, the same whenever it is asked for.
+
+    fixed: a fresh shuffle of the given states each round. refreshed: row i belongs to round
+    `i // rows_per_round`; the states of a round come from games that the policy plays, at its sampling
+    temperature, when the first row of the round is asked for. A round is written to
+    `states/round_k.jsonl` before use and read from there by a resumed run, so it sees the same rows.
+    """
+
+    def __init__(
+        self,
+        states: Sequence[Row],
+        folder: Path,
+        rows_per_round: int,
+        play: Callable[[int], list[Row]] | None,
+    ) -> None:
+        """`play(k)` makes the states of round k, None keeps them fixed."""
+        self.states, self.folder, self.rows_per_round, self.play = list(states), folder, rows_per_round, play
+        self.round: tuple[int, list[Row]] = (-1, [])
+
+    def __getitem__(self, i: int) -> Row:
+        k, place = divmod(i, self.rows_per_round)
+        if self.round[0] != k:
+            self.round = (k, self._round(k))
+        rows = self.round[1]
+        return rows[place % len(rows)]
+
+    def _round(self, k: int) -> list[Row]:
+        if self.play is None:
+            rows = self.states
+        else:
+            path = self.folder / f"round_{k}.jsonl"
+            if not path.is_file():
+                self.folder.mkdir(exist_ok=True)
+                data.write_jsonl(path, self.play(k))
+            rows = data.read_jsonl(path)
+        return random.Random(k).sample(rows, len(rows))
+
+
+def policy_states(records: Sequence[Mapping[str, Any]], solver: Solver) -> list[Row]:
+    """The distinct states that the policy met in games, with their look-ahead columns.
+
+    The empty history, which every game shares, is there once.
+    """
+    rows: dict[str, Row] = {}
+    for record in records:
+        turns = evaluate.history_of(record)
+        for n in range(len(turns)):
+            row = data.state_row(solver, turns[:n], record["secret"], "policy")
+            rows.setdefault(row["history"], row)
+    return list(rows.values())
+
+
+def grpo(
+    model: Any,
+    tokenizer: Any,
+    states: Sequence[Row],
+    secrets: Sequence[str],
+    solver: Solver,
+    config: Any,
+    run: Run,
+) -> dict[str, Any]:
+    """Train one guess at a time (`unit: turn`) with TRL's GRPOTrainer; returns the stage's metrics.
+
+    A row is a state; the reward judges the guess of each completion against the exact candidate set.
+    config: as for `sft`, and group_size, batch_size (completions a step), states, refresh_every,
+    preset, schedule, temperature, max_completion_length, beta, epsilon. `secrets`: training secrets
+    whose games refresh the states. Goes on from the last checkpoint when `run.resumed`.
+    """
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    from wordlelib.callbacks import SkipNonFinite, StepLog, WeightSchedule
+
+    rules = solver.rules
+    functions, weights = rewards.make_reward_functions(config.preset, solver, rules)
+    states_a_step = config.batch_size // config.group_size
+    player = players.transformers_player(
+        model, tokenizer, rules, config.max_completion_length, config.temperature, batch_size=256
+    )
+    games: dict[str, float] = {}
+
+    def play_round(k: int) -> list[Row]:
+        seed = config.seed + 1000 * (k + 1)
+        drawn = random.Random(seed).sample(list(secrets), min(len(secrets), GAMES_A_ROUND))
+        records = evaluate.play_games(player, drawn, solver.words, rules, name="policy", seed=seed)
+        games["games_win_rate"] = sum(record["won"] for record in records) / len(records)
+        games["games_played"] = len(records)
+        return policy_states(records, solver)
+
+    source = States(
+        states,
+        run.dir / "states",
+        config.refresh_every * states_a_step,
+        play_round if config.states == "refreshed" else None,
+    )
+
+    def group_health(completions: Sequence[Any], history: Sequence[str], **columns: Any) -> list[float]:
+        """Logs `completion_statistics` on the way; its own value is 1 for a well-formed completion."""
+        texts = [rewards.text_of(completion) for completion in completions]
+        for name, value in completion_statistics(texts, history, config.group_size, solver).items():
+            columns["log_metric"](name, value)
+        return [float(is_well_formed(text, rules.length, rules.alphabet)) for text in texts]
+
+    guard = SkipNonFinite()
+
+    def games_once() -> dict[str, float]:
+        taken = dict(games)
+        games.clear()
+        return taken
+
+    log = StepLog(run, config.max_minutes, guard, games_once, warnings_of)
+    trainer = GRPOTrainer(
+        model=model,
+        args=GRPOConfig(
+            **_common_arguments(config, run.dir),
+            per_device_train_batch_size=config.batch_size,
+            num_generations=config.group_size,
+            max_completion_length=config.max_completion_length,
+            temperature=config.temperature,
+            beta=config.beta,
+            epsilon=config.epsilon,
+            # An advantage is a difference of rewards, not divided by the spread of its group: else the
+            # hair's breadth between two good openers would weigh as much as a word against a non-word.
+            scale_rewards="none",
+            reward_weights=[*weights, 0.0],
+            logging_steps=1,
+            shuffle_dataset=False,  # `States` decides the order, by row number
+            chat_template_kwargs=players.TEMPLATE_OPTIONS,
+        ),
+        train_dataset=Dataset.from_dict(
+            {"row": range((config.max_steps or UNLIMITED_STEPS) * states_a_step)}
+        ).with_transform(lambda batch: _columns([source[i] for i in batch["row"]])),
+        reward_funcs=[*functions, group_health],
+        processing_class=tokenizer,
+        callbacks=[guard, log],
+    )
+    schedule = rewards.make_schedule(config.schedule, config.preset)
+    trainer.add_callback(
+        WeightSchedule(trainer, lambda *now: [*rewards.weights_at(schedule, *now).values(), 0.0])
+    )
+    _quiet(trainer)
+    trainer.train(resume_from_checkpoint=last_checkpoint(run))
+    return training_metrics(read_log(run.dir / "log.jsonl"), "reward")
+
+
+def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]}
