@@ -89,7 +89,8 @@ def test_a_saved_model_loads_with_the_same_logits(game, tokenizer, tmp_path):
 
 def test_a_save_that_fails_leaves_the_older_model(tokenizer, tmp_path, monkeypatch):
     model = models.nano_model(tokenizer)
-    folder = models.save(model, tokenizer, tmp_path / "model")
+    folder = tmp_path / "model"
+    models.save(model, tokenizer, folder)
     monkeypatch.setattr(
         tokenizer, "save_pretrained", lambda path: (_ for _ in ()).throw(OSError("full disk"))
     )
@@ -157,7 +158,7 @@ def test_case_40_a_merge_that_differs_is_refused(tokenizer, adapted, tmp_path, m
 
     def spoil(model, tokenizer, folder):
         model.model.layers[0].mlp.down_proj.weight.data += 1
-        return save(model, tokenizer, folder)
+        save(model, tokenizer, folder)
 
     monkeypatch.setattr(models, "save", spoil)
     with pytest.raises(ValueError, match="keep the adapter"):

@@ -4,10 +4,19 @@ import json
 from dataclasses import replace
 
 import pytest
+from conftest import ROOT
 
 from wordlelib.evaluate import flat_metrics, play_games, write_games
 from wordlelib.prompts import completion
-from wordlelib.report import END, START, check_readme, markdown, terminal_table, update_readme
+from wordlelib.report import (
+    END,
+    START,
+    check_readme,
+    keep_run,
+    markdown,
+    terminal_table,
+    update_readme,
+)
 from wordlelib.rules import rules_for
 from wordlelib.runs import write_json
 from wordlelib.words import Split, Words
@@ -87,11 +96,11 @@ def test_the_terminal_table_holds_the_same_cells(tmp_path):
         assert all(cell in line for cell in row.values())
 
 
-def test_paired_tests_are_shown_for_both_splits_and_the_players_that_played(tmp_path):
+def test_paired_tests_are_shown_for_each_split_and_the_players_that_played(tmp_path):
     """grpo won six games (cynic to slate), sft three others: 6 and 3 of 9, p = 0.508."""
     text = terminal_table([make_run(tmp_path / "run")])
     lines = [line for line in text.splitlines() if line.startswith("- grpo against")]
-    assert len(lines) == 2 and "sft_continued" not in text
+    assert len(lines) == 3 and "sft_continued" not in text
     assert "all secrets: won 6 games that sft lost, lost 3 it won (p = 0.508, exact McNemar)" in lines[0]
     assert "held-out secrets: won 2 games that sft lost, lost 0 it won (p = 0.500" in lines[1]
 
@@ -232,3 +241,34 @@ def test_a_readme_without_both_markers_is_refused(tmp_path, text):
     with pytest.raises(ValueError, match="lacks the markers"):
         update_readme(path, tmp_path)
     assert path.read_text() == text
+
+
+def test_a_kept_run_has_what_the_tables_need_and_neither_weights_nor_rows(tmp_path):
+    run = make_run(tmp_path / "mine")
+    for name in ("02_sft/model/model.safetensors", "02_sft/log.jsonl", "02_sft/figures/loss.svg"):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text("{}")
+    for name in ("01_data_synthesis/sft.jsonl", "01_data_synthesis/card.json", "02_sft/figures/loss.html"):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text("{}")
+    (tmp_path / "reference" / "mine").mkdir(parents=True)
+    (tmp_path / "reference" / "mine" / "old.json").write_text("{}")
+    kept = keep_run(run, tmp_path / "reference")
+    names = {path.relative_to(kept).as_posix() for path in kept.glob("**/*") if path.is_file()}
+    assert {"02_sft/log.jsonl", "02_sft/figures/loss.svg", "01_data_synthesis/card.json"} <= names
+    assert not names & {"02_sft/model/model.safetensors", "01_data_synthesis/sft.jsonl", "old.json"}
+    assert "02_sft/figures/loss.html" not in names
+    before, after = (table_rows(markdown([folder]), "All secrets")["grpo"] for folder in (run, kept))
+    assert {**after, "folder": ""} == {**before, "folder": ""}
+
+
+def test_an_unfinished_run_is_not_kept(tmp_path):
+    run = make_run(tmp_path / "mine")
+    write_json(run / "04_eval" / "status.json", {"status": "running"})
+    with pytest.raises(ValueError, match="04_eval"):
+        keep_run(run, tmp_path / "reference")
+    assert not (tmp_path / "reference").exists()
+
+
+def test_the_readme_says_what_the_reference_runs_say():
+    check_readme(ROOT / "README.md", ROOT / "results" / "reference")

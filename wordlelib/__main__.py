@@ -80,15 +80,19 @@ def play(args: argparse.Namespace) -> None:
 
 
 def report_runs(args: argparse.Namespace) -> None:
-    """Print the tables of runs, or write those of results/reference into the README."""
+    """Print the tables of runs, keep runs as reference, write those of results/reference into the README."""
     from wordlelib import report
 
     root = runs.project_root()
+    reference = root / "results" / "reference"
+    if args.keep:
+        for folder in args.runs:
+            print("kept in", runs.shown_path(report.keep_run(folder, reference)))
     if args.readme:
-        report.update_readme(root / "README.md", root / "results" / "reference")
-    elif not args.runs:
+        report.update_readme(root / "README.md", reference)
+    if not (args.runs or args.readme):
         raise ValueError("name at least one run folder, or --readme")
-    else:
+    if not (args.keep or args.readme):
         print((report.markdown if args.markdown else report.terminal_table)(args.runs))
 
 
@@ -134,6 +138,9 @@ def parser() -> argparse.ArgumentParser:
     sub = command("report", report_runs, "the results table of runs")
     sub.add_argument("runs", nargs="*", type=Path, help="run folders")
     sub.add_argument("--markdown", action="store_true", help="as a markdown table")
+    sub.add_argument(
+        "--keep", action="store_true", help="copy them, without weights, to results/reference"
+    )
     sub.add_argument("--readme", action="store_true", help="write results/reference into the README")
 
     command("bench", bench, "measure the fast paths")

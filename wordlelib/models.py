@@ -192,7 +192,7 @@ def require_trained_adapter(model: Any) -> None:
         raise ValueError("the adapter is all zero: it was never trained, or its weights were not loaded")
 
 
-def save(model: Any, tokenizer: Any, folder: str | Path) -> Path:
+def save(model: Any, tokenizer: Any, folder: str | Path) -> None:
     """Write weights (or only the adapter) and tokenizer to `folder`, whole or not at all.
 
     An adapter's base must be a folder or hub name of its own; the nano model has none, so its
@@ -205,7 +205,6 @@ def save(model: Any, tokenizer: Any, folder: str | Path) -> Path:
     tokenizer.save_pretrained(temporary)
     shutil.rmtree(folder, ignore_errors=True)
     os.replace(temporary, folder)
-    return folder
 
 
 def merge(model: Any, tokenizer: Any, folder: str | Path, prompts_ids: Sequence[Sequence[int]]) -> Path:

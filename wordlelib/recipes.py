@@ -167,4 +167,5 @@ def prepare_replay(out: Path) -> Path:
     papermill.execute_notebook(
         notebook_path("06_replay"), target, {"run": runs.shown_path(out)}, prepare_only=True
     )
+    _tidy(target, "06_replay", failed=False)
     return target

@@ -5,6 +5,7 @@ A run is read from `<run>/04_eval/`: the rules in `config.yaml`, the digest and 
 played under different rules never share a table.
 """
 
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,12 +13,24 @@ from typing import Any, NamedTuple
 from wordlelib.evaluate import COMPARISONS, by_player, read_games, summarise
 from wordlelib.params import PLAYERS
 from wordlelib.rules import Rules, require_same_rules
-from wordlelib.runs import finished_stage, project_root, read_json, read_yaml, shown_path, write_text
+from wordlelib.runs import (
+    finished_stage,
+    project_root,
+    read_json,
+    read_yaml,
+    require_complete_notebook,
+    shown_path,
+    write_text,
+)
 
 STAGE = "04_eval"
 START, END = "<!-- results:start -->", "<!-- results:end -->"
 SPLITS = {"all": "All secrets", "heldout": "Held-out secrets"}
 SECRETS_SHOWN = 50
+KEPT = (
+    *("*/*.ipynb", "*/*.yaml", "*/*.json", "*/*.csv", "*/log.jsonl", "*/games.jsonl"),
+    *("*/control/log.jsonl", "*/figures/*.svg"),
+)
 
 Row = list[str]
 
@@ -79,6 +92,28 @@ def terminal_table(paths: Iterable[str | Path]) -> str:
 def markdown(paths: Iterable[str | Path]) -> str:
     """The tables of `terminal_table` as Markdown; same errors."""
     return _report([read_run(path) for path in paths], _piped, secrets=True)
+
+
+def keep_run(run: str | Path, reference: str | Path) -> Path:
+    """Copy what is evidence of a finished run to `<reference>/<its name>`, and return that folder.
+
+    Kept: executed notebooks, configs, environments, metrics, logs, the data card and traces, games, and
+    figures as SVG. Left out: weights, checkpoints, training rows, and the plotting library. A kept run
+    of the same name is replaced. Raises ValueError unless every notebook ran to its end.
+    """
+    source = read_run(run).folder
+    for notebook in source.glob("*/*.ipynb"):
+        require_complete_notebook(notebook)
+    target = Path(reference) / source.name
+    temporary = target.with_name(f".{target.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    for path in sorted(path for pattern in KEPT for path in source.glob(pattern)):
+        copy = temporary / path.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    shutil.rmtree(target, ignore_errors=True)
+    temporary.rename(target)
+    return target
 
 
 def update_readme(readme: str | Path, reference: str | Path) -> None:
@@ -195,7 +230,7 @@ def _paired_lines(run: Evaluated) -> list[str]:
     """What GRPO changed against its comparisons on the same secrets, one line a pair and split."""
     lines = []
     for player, other in COMPARISONS:
-        for split, title in SPLITS.items():
+        for split, title in {**SPLITS, "train": "Training secrets"}.items():
             prefix = f"{player}/{split}/vs_{other}_"
             test = {k.removeprefix(prefix): v for k, v in run.metrics.items() if k.startswith(prefix)}
             if test:
