@@ -138,9 +138,7 @@ def parser() -> argparse.ArgumentParser:
     sub = command("report", report_runs, "the results table of runs")
     sub.add_argument("runs", nargs="*", type=Path, help="run folders")
     sub.add_argument("--markdown", action="store_true", help="as a markdown table")
-    sub.add_argument(
-        "--keep", action="store_true", help="copy them, without weights, to results/reference"
-    )
+    sub.add_argument("--keep", action="store_true", help="copy them, without weights, to results/reference")
     sub.add_argument("--readme", action="store_true", help="write results/reference into the README")
 
     command("bench", bench, "measure the fast paths")
