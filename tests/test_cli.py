@@ -166,6 +166,14 @@ def test_an_unwritable_out_folder_is_one_sentence(checkout, tmp_path, capsys):
     assert "cannot write the run folder" in capsys.readouterr().err
 
 
+def test_a_folder_with_foreign_files_is_left_alone_however_often_it_is_named(checkout, out):
+    foreign = out / STAGE / "thesis.txt"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("mine")
+    assert run(out) == run(out) == run(out, "--overwrite") == 1
+    assert foreign.read_text() == "mine"
+
+
 def test_out_is_relative_to_the_working_directory(checkout, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run("mine") == 0
@@ -249,3 +257,8 @@ def test_the_cell_that_papermill_puts_in_holds_plain_literals_only(checkout, out
     values = {}
     exec("".join(injected["source"]), values)
     assert {name: values[name] for name in example(STAGE)} == example(STAGE, run=str(out), overwrite=False)
+
+
+def test_an_option_of_its_own_is_not_set_as_a_parameter(checkout, out, capsys):
+    assert run(out, "--set", f"{STAGE}.overwrite=true") == 2
+    assert "overwrite is an option of its own: use --overwrite" in capsys.readouterr().err

@@ -317,8 +317,17 @@ def test_changed_rules_are_noticed_on_loading(own):
 
 
 @pytest.mark.parametrize(
+    "change", [{"words": None}, {"words": {}}, {"split": 5}, {"split": {}}, {"rules": 5}]
+)
+def test_a_card_with_parts_of_another_shape_is_refused(own, change):
+    edit_card(own, lambda card: card.update(change))
+    with pytest.raises(ValueError, match=r"card\.json: the data card is not as it was written"):
+        data.load(own)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
-    [('{"rules": {', "not a whole JSON file"), ("{}", "lacks 'rules'"), ("[]", "lacks 'rules'")],
+    [('{"rules": {', "not a whole JSON file"), ("{}", "lacks 'rules'"), ("5", "lacks 'rules'")],
 )
 def test_a_corrupt_card_is_refused(own, text, message):
     (own / "card.json").write_text(text)

@@ -525,6 +525,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
     [
         (lambda line: line[:-20], "line 2: not JSON"),
         (lambda line: "[]\n", "line 2: list where an object"),
+        (lambda line: line.replace('"reason"', '"raison"'), "line 2: not a game record, its `turns` lack"),
         (lambda line: line.replace('"secret"', '"sekret"'), "line 2: not a game record, 'secret' is missing"),
         (
             lambda line: line.replace(RULES.digest, "0" * 16),

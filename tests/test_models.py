@@ -101,7 +101,7 @@ def test_a_save_that_fails_leaves_the_older_model(tokenizer, tmp_path, monkeypat
     assert torch.allclose(logits(kept.cpu()), logits(model))
 
 
-@pytest.mark.parametrize("name", ["./no/such/model", "/no/such/model", "results/a/model"])
+@pytest.mark.parametrize("name", ["./no/such/model", "/no/such/model", "results/a/model", "tests/typo"])
 def test_a_missing_folder_is_named_and_not_asked_of_a_hub(game, name):
     with pytest.raises(FileNotFoundError, match="no such model folder"):
         models.load(name, game[1])
@@ -140,6 +140,18 @@ def test_case_41_base_adapter_and_reloaded_adapter_are_told_apart(game, tokenize
     reloaded, _ = models.load(tmp_path / "adapter", game[1])
     assert not torch.allclose(base, in_memory, atol=1e-3)
     assert torch.allclose(in_memory, logits(reloaded.cpu()), atol=1e-5)
+
+
+def test_an_adapter_of_the_nano_model_brings_its_base_along(game, tokenizer, tmp_path):
+    """Also when it is loaded, saved elsewhere, and the first folder is gone."""
+    model = models.attach_adapter(models.nano_model(tokenizer, 3), rank=4)
+    train_adapter(model)
+    models.save(model, tokenizer, tmp_path / "one")
+    again, _ = models.load(tmp_path / "one", game[1])
+    models.save(again, tokenizer, tmp_path / "two")
+    (tmp_path / "one").rename(tmp_path / "gone")
+    last, _ = models.load(tmp_path / "two", game[1])
+    assert torch.allclose(logits(model), logits(last.cpu()), atol=1e-5)
 
 
 def test_case_40_a_merged_model_answers_as_the_adapter_model(game, tokenizer, adapted, tmp_path):

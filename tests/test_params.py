@@ -83,6 +83,18 @@ def test_unknown_names_are_refused_with_the_nearest_one():
         params.resolve("03_grpo", GRPO | {"learning_rat": 1e-3})
 
 
+def test_a_name_that_is_no_text_is_refused_like_any_other():
+    """YAML reads `1: 2` as a number and `on: 2` as a truth value."""
+    with pytest.raises(ValueError, match="unknown parameter 1; did you mean"):
+        params.check_names("02_sft", {1: 2})
+
+
+def test_a_player_named_twice_is_refused():
+    """Its games would count twice, and its interval would be too narrow."""
+    with pytest.raises(ValueError, match="greedy"):
+        params.PARAMETERS["04_eval"]["players"].accept(["greedy", "greedy"])
+
+
 def test_missing_names_and_unknown_stages_are_named():
     with pytest.raises(ValueError, match=r"05_analysis: parameter 'runs' .* is missing"):
         params.resolve("05_analysis", {name: ANALYSIS[name] for name in ("run", "overwrite", "seed")})
@@ -113,3 +125,15 @@ def test_every_parameter_is_a_row_of_the_table_with_meaning_and_range(stage):
     rows = params.markdown_table(stage).splitlines()[2:]
     assert [row.split("`")[1] for row in rows] == list(params.PARAMETERS[stage])
     assert all(cell.strip() for row in rows for cell in row.strip("|").split("|"))
+
+
+@pytest.mark.parametrize("players", [[], ["greedy", "greedy"]])
+def test_an_empty_table_or_a_player_named_twice_is_refused(players):
+    with pytest.raises(ValueError, match="04_eval: players is"):
+        params.resolve("04_eval", example("04_eval", players=players))
+
+
+@pytest.mark.parametrize("name", ["val_secrets", "test_secrets"])
+def test_a_part_of_the_split_without_secrets_is_refused(name):
+    with pytest.raises(ValueError, match=f"{name} is 0; use a whole number from 1"):
+        params.resolve("01_data_synthesis", example("01_data_synthesis", **{name: 0}))

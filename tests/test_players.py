@@ -1,12 +1,13 @@
 """Solver policies as players: text as a model writes it, games that do not depend on their batch."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
 from wordlelib.evaluate import history_of, play_games, summarise
 from wordlelib.game import Turn, is_consistent, score
-from wordlelib.players import solver_player
+from wordlelib.players import run_player, solver_player
 from wordlelib.prompts import is_well_formed, parse_guess
 from wordlelib.rules import rules_for
 from wordlelib.solver import POLICIES, Solver
@@ -72,3 +73,9 @@ def test_greedy_wins_every_game_of_a_small_list(solver, words):
     greedy, random_consistent = map(summarise, games.values())
     assert greedy["win_rate"] == 1.0
     assert greedy["mean_guesses_loss7"] < random_consistent["mean_guesses_loss7"]
+
+
+def test_a_player_whose_model_was_not_made_is_named_with_its_notebook(tmp_path):
+    run = SimpleNamespace(stage="04_eval", input=lambda stage: tmp_path / stage)
+    with pytest.raises(ValueError, match=r"'sft_continued' has no model in .* run notebook 03_grpo"):
+        run_player("sft_continued", run, None, None)

@@ -14,6 +14,7 @@ from wordlelib.report import (
     check_readme,
     keep_run,
     markdown,
+    rows_table,
     terminal_table,
     update_readme,
 )
@@ -146,6 +147,8 @@ def test_no_run_at_all_is_refused():
     [
         ("metrics.json", lambda text: text[:100], "metrics.json: not a whole JSON file"),
         ("metrics.json", lambda text: None, "metrics.json is missing"),
+        ("metrics.json", lambda text: "[]", "metrics.json holds no metrics"),
+        ("games.jsonl", lambda text: "", "games.jsonl lacks the games of 'greedy'"),
         ("metrics.json", lambda text: text.replace(RULES.digest, "0" * 16), "was made under rules 0000"),
         ("metrics.json", lambda text: text.replace('"sft/all/games": 10', '"sft/all/games": 9'), "says 9"),
         ("games.jsonl", lambda text: text[:-30], r"games.jsonl, line 40: not JSON .* half written"),
@@ -272,3 +275,13 @@ def test_an_unfinished_run_is_not_kept(tmp_path):
 
 def test_the_readme_says_what_the_reference_runs_say():
     check_readme(ROOT / "README.md", ROOT / "results" / "reference")
+
+
+def test_rows_become_a_table_whose_texts_are_not_markup():
+    table = rows_table([{"text": "<think>x</think>", "total": 1.234}, {"text": "", "total": 0.0}])
+    assert table.splitlines() == [
+        "| text | total |",
+        "| --- | --- |",
+        "| `<think>x</think>` | 1.23 |",
+        "|  | 0.00 |",
+    ]

@@ -184,6 +184,21 @@ def test_an_input_made_from_something_older_than_what_is_there_now_is_refused(tm
         runs.start("02_sft", sft_values(tmp_path / "run", overwrite=True)).input(STAGE)
 
 
+def test_a_resumed_stage_refuses_an_input_that_was_made_again_since_it_began(tmp_path, values):
+    """Its checkpoints may have been trained on secrets that are held out now."""
+    finish(STAGE, values)
+    training = sft_values(tmp_path / "run", resume=True)
+    runs.start("02_sft", training).input(STAGE)
+    assert runs.start("02_sft", training).input(STAGE)
+    finish(STAGE, values | {"overwrite": True})
+    for _ in range(2):
+        with pytest.raises(
+            ValueError, match="02_sft was begun with an earlier 05_analysis than the one there"
+        ):
+            runs.start("02_sft", training).input(STAGE)
+    assert runs.start("02_sft", training | {"resume": False}).input(STAGE)
+
+
 def test_two_stages_under_different_rules_are_refused_naming_the_field(tmp_path, values, rules):
     sft = runs.start("02_sft", sft_values(tmp_path / "run"))
     sft.use_rules(rules)
@@ -207,6 +222,13 @@ def test_a_half_written_json_file_is_named(tmp_path, text):
     path = tmp_path / "status.json"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(ValueError, match=r"status\.json: not a whole JSON file"):
+        runs.status(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "null", '{"status": 3}'])
+def test_a_status_file_without_a_status_is_named(tmp_path, text):
+    (tmp_path / "status.json").write_text(text)
+    with pytest.raises(ValueError, match=r"status\.json: names no status"):
         runs.status(tmp_path)
 
 

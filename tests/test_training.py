@@ -200,6 +200,23 @@ def test_a_resumed_sft_ends_with_the_weights_of_an_uninterrupted_one(source, tmp
     assert steps == [3, 6]
 
 
+def test_resuming_a_finished_training_takes_no_further_step(source, tmp_path):
+    whole, metrics = train_sft(source, tmp_path)
+    resumed, again = train_sft(source, tmp_path, resumed=True)
+    assert again == metrics and metrics["steps"] == 6
+    assert torch.equal(flat(whole), flat(resumed))
+
+
+def test_a_half_written_checkpoint_is_passed_over(tmp_path):
+    """A kill while a checkpoint is saved leaves it without its last file."""
+    for step, name in ((9, "trainer_state.json"), (10, "trainer_state.json"), (11, "model.safetensors")):
+        (tmp_path / f"checkpoints/checkpoint-{step}").mkdir(parents=True)
+        (tmp_path / f"checkpoints/checkpoint-{step}" / name).touch()
+    newest = training.last_checkpoint(open_run(tmp_path, SFT, True))
+    assert Path(newest).name == "checkpoint-10"
+    assert training.last_checkpoint(open_run(tmp_path, SFT)) is None
+
+
 def test_minutes_limit_the_training(source, tmp_path):
     _, metrics = train_sft(source, tmp_path, max_steps=0, max_minutes=0.001)
     assert 1 <= metrics["steps"] < 100
@@ -404,8 +421,8 @@ def test_case_37_a_batch_gives_the_answers_of_one_by_one(game, source, tmp_path)
 
 def test_case_34_a_prompt_that_does_not_fit_the_model_is_refused(game, tokenizer):
     model = models.nano_model(tokenizer)
-    player = players.transformers_player(model, tokenizer, game.rules, max_completion_length=512)
-    with pytest.raises(ValueError, match="do not fit the model's 512: lower max_completion_length"):
+    player = players.transformers_player(model, tokenizer, game.rules, max_completion_length=2048)
+    with pytest.raises(ValueError, match="do not fit the model's 2048: lower max_completion_length"):
         player([()], [0])
 
 

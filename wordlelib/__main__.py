@@ -70,7 +70,8 @@ def play(args: argparse.Namespace) -> None:
         raise ValueError(
             f"{secret!r} is not among the {len(words.allowed):,} allowed words of this model's game"
         )
-    model, tokenizer = models.load(args.model, rules)
+    folder = Path(args.model)
+    model, tokenizer = models.load(folder.resolve() if folder.is_dir() else args.model, rules)
     player = players.transformers_player(model, tokenizer, rules, args.max_completion_length)
     [record] = play_games(player, [secret], words, rules, name="model")
     for number, turn in enumerate(record["turns"], 1):
@@ -157,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     except (ValueError, OSError) as error:
-        print(f"python -m wordlelib: {error}", file=sys.stderr)
+        print(f"python -m wordlelib: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted: the same command with --resume goes on", file=sys.stderr)

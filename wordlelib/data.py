@@ -272,7 +272,7 @@ def read_card(folder: str | Path) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no data card, so the data are missing or half written; make them")
     card = read_json(path)
-    if missing := [key for key in CARD_KEYS if key not in card]:
+    if missing := [key for key in CARD_KEYS if not isinstance(card, dict) or key not in card]:
         raise ValueError(f"{path}: the data card lacks {missing[0]!r}; make the data again")
     return card
 
@@ -321,6 +321,15 @@ def load(folder: str | Path) -> Data:
     """Open a data folder. Raises ValueError unless card, rules, word lists and split agree."""
     folder = Path(folder)
     card = read_card(folder)
+    try:
+        return _opened(folder, card)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{folder / CARD}: the data card is not as it was written ({error}); make the data again"
+        ) from None
+
+
+def _opened(folder: Path, card: dict[str, Any]) -> Data:
     rules = Rules.from_dict(card["rules"])
     if rules.digest != card["digest"]:
         raise ValueError(

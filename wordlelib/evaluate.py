@@ -178,7 +178,11 @@ def read_games(path: str | Path, rules: Rules | None = None) -> list[Record]:
             raise ValueError(
                 f"{where}: played under rules {record['rules']}, not {digest}; never mix the two"
             )
-        if record["won"] != (won_in(record) is not None) or record["n_guesses"] != len(record["turns"]):
+        try:
+            won = won_in(record) is not None
+        except (KeyError, TypeError):
+            raise ValueError(f"{where}: not a game record, its `turns` lack a field") from None
+        if record["won"] != won or record["n_guesses"] != len(record["turns"]):
             raise ValueError(f"{where}: `won` or `n_guesses` contradicts the moves of {record['secret']!r}")
     return records
 

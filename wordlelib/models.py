@@ -1,5 +1,6 @@
 """Models: the nano model, loading, adapters, saving, merging. Heavy libraries load inside functions."""
 
+import copy
 import json
 import os
 import re
@@ -10,8 +11,10 @@ from typing import Any
 
 from wordlelib import prompts
 from wordlelib.rules import Rules
+from wordlelib.runs import project_path
 
 NANO = "nano"
+OWN_BASE = "base"  # folder inside an adapter's, for a base that has no name of its own
 PAD, END, UNKNOWN = "<|pad|>", "<|end|>", "<|unknown|>"
 ROLES = {"user": "<|user|>", "assistant": "<|assistant|>"}
 
@@ -85,7 +88,7 @@ def nano_model(tokenizer: Any, seed: int = 0) -> Any:
         num_attention_heads=4,
         num_key_value_heads=4,
         head_dim=16,
-        max_position_embeddings=512,
+        max_position_embeddings=2048,
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
@@ -155,11 +158,15 @@ def load(name: str | Path, rules: Rules, seed: int = 0) -> tuple[Any, Any]:
     dtype = torch.bfloat16 if device() == "cuda" else torch.float32
     adapter = Path(folder) / "adapter_config.json"
     base = json.loads(adapter.read_text())["base_model_name_or_path"] if adapter.is_file() else folder
+    base = base or OWN_BASE
     if adapter.is_file() and not os.path.isabs(base) and (adapter.parent / base).is_dir():
         base = str(adapter.parent / base)
     model = AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
     if adapter.is_file():
         from peft import PeftModel
+
+        if base == str(adapter.parent / OWN_BASE):
+            model.name_or_path = None  # it has no name: `save` writes it again, wherever the adapter goes
 
         model = PeftModel.from_pretrained(model, folder, is_trainable=True)
         require_trained_adapter(model)
@@ -167,10 +174,12 @@ def load(name: str | Path, rules: Rules, seed: int = 0) -> tuple[Any, Any]:
 
 
 def _existing(name: str | Path) -> str:
-    """A hub name as it is, a path only when the folder is there."""
-    text = str(name)
-    is_path = isinstance(name, Path) or os.path.isabs(text) or text.startswith(".") or text.count("/") > 1
-    if is_path and not Path(text).is_dir():
+    """A hub name as it is, a path only when its folder is there; relative ones start at the project root."""
+    text, folder = str(name), project_path(name)
+    if folder.is_dir():
+        return str(folder)
+    looks_like_path = isinstance(name, Path) or text.startswith((".", "/", "~")) or text.count("/") > 1
+    if looks_like_path or ("/" in text and folder.parent.is_dir()):
         raise FileNotFoundError(f"{text}: no such model folder; give a folder, a hub name or {NANO!r}")
     return text
 
@@ -201,6 +210,9 @@ def save(model: Any, tokenizer: Any, folder: str | Path) -> None:
     folder = Path(folder)
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
+    adapter = getattr(model, "peft_config", {}).get("default")
+    if adapter and not adapter.base_model_name_or_path:
+        copy.deepcopy(model).unload().save_pretrained(temporary / OWN_BASE)
     model.save_pretrained(temporary)
     tokenizer.save_pretrained(temporary)
     shutil.rmtree(folder, ignore_errors=True)
@@ -213,8 +225,6 @@ def merge(model: Any, tokenizer: Any, folder: str | Path, prompts_ids: Sequence[
     `prompts_ids`: token ids of a few prompts; the reloaded model must give the logits of the adapter
     model within a tolerance of its precision, or ValueError is raised. The adapter is left as it is.
     """
-    import copy
-
     import torch
     from transformers import AutoModelForCausalLM
 

@@ -50,6 +50,8 @@ class Param:
         value = _plain(self.kind, value)
         if self.choices and not set(value if self.kind is list else [value]) <= set(self.choices):
             raise ValueError(value)
+        if self.choices and self.kind is list and not 0 < len(set(value)) == len(value):
+            raise ValueError(value)  # a player named twice would count its games twice
         if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
             raise ValueError(value)
         return value
@@ -112,8 +114,8 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "answers_file": Param(str, "your own answer list, empty for the shipped one", "file"),
         "allowed_file": Param(str, "your own list of allowed guesses, empty for the shipped one", "file"),
         "sample_words": Param(int, "play a small game of so many answers, 0 for the whole list", "words", 0),
-        "test_secrets": Param(int, "secrets held out for the report", "words", 0),
-        "val_secrets": Param(int, "secrets held out for choosing and stopping", "words", 0),
+        "test_secrets": Param(int, "secrets held out for the report", "words", 1),
+        "val_secrets": Param(int, "secrets held out for choosing", "words", 1),
         "split_seed": Param(int, "seed of the split by secret", "", 0, 2**31 - 1),
         "lexicon": Param(
             str, "may training text name held-out words (full) or not (train)", choices=CHOICES["lexicon"]
@@ -198,7 +200,7 @@ def check_names(stage: str, names: Mapping[str, Any]) -> None:
     known = declared(stage)
     for name in names:
         if name not in known:
-            nearest = get_close_matches(name, known, n=1, cutoff=0.0)[0]
+            nearest = get_close_matches(str(name), known, n=1, cutoff=0.0)[0]
             raise ValueError(f"{stage}: unknown parameter {name!r}; did you mean {nearest!r}?")
 
 

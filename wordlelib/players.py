@@ -7,7 +7,7 @@ from typing import Any
 from wordlelib.game import History
 from wordlelib.prompts import completion, messages
 from wordlelib.rules import Rules
-from wordlelib.runs import Run, read_yaml
+from wordlelib.runs import Run, read_yaml, shown_path
 from wordlelib.solver import POLICIES, Solver
 
 # (histories, one seed a game) -> one raw completion text a history. The seed of a game stays the
@@ -122,8 +122,14 @@ def run_player(name: str, run: Run, solver: Solver, config: Any) -> Player:
         start = read_yaml(run.input("02_sft") / "config.yaml")
         model, tokenizer = models.load(start["model"], solver.rules, start["seed"])
     else:
-        stage, _, folder = MODEL_FOLDERS[name].partition("/")
-        model, tokenizer = models.load(run.input(stage) / folder, solver.rules)
+        stage, _, place = MODEL_FOLDERS[name].partition("/")
+        folder = run.input(stage) / place
+        if not folder.is_dir():
+            raise ValueError(
+                f"{run.stage}: player {name!r} has no model in {shown_path(folder)}: leave it out of "
+                f"players, or run notebook {stage} so that it makes one (sft_continued: control=True)"
+            )
+        model, tokenizer = models.load(folder, solver.rules)
     return transformers_player(
         model, tokenizer, solver.rules, config.max_completion_length, config.temperature, config.batch_size
     )

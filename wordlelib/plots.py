@@ -59,8 +59,8 @@ def validation_wins(rows: Iterable[Row], references: References | None = None) -
         {"val_win_rate": "validation games won"},
         "Games won on validation secrets",
         "games won",
-        "Share of games that the model wins on secrets it was not trained on; training stops when this no "
-        "longer rises. It counts won games, no part credit.",
+        "Share of games that the model wins on secrets it was not trained on; more training no longer pays "
+        "when this no longer rises. It counts won games, no part credit.",
         SHARES,
         references,
     )

@@ -12,6 +12,9 @@ from typing import Any
 
 from wordlelib import params, runs
 
+# Parameters that the command line sets for all stages at once.
+OWN_OPTIONS = {"run": "--out (or --run)", "overwrite": "--overwrite", "resume": "--resume"}
+
 
 class StageFailed(RuntimeError):
     """A notebook stopped before its end; the text names the notebook and the cell."""
@@ -53,6 +56,8 @@ def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, str]]:
         stage, dot, name = target.partition(".")
         if not (equals and dot):
             raise ValueError(f"--set {text!r}: write stage.name=value, such as 02_sft.max_steps=5")
+        if name in OWN_OPTIONS:
+            raise ValueError(f"--set {text!r}: {name} is an option of its own: use {OWN_OPTIONS[name]}")
         settings.setdefault(stage, {})[name] = value
     return settings
 
@@ -94,7 +99,8 @@ def plan(
 def execute(stage: str, values: Mapping[str, Any], out: Path) -> None:
     """Execute the notebook of `stage` into `<out>/<stage>/<stage>.ipynb`, its output shown as it comes.
 
-    Raises StageFailed naming the cell that failed or whose kernel died; the stage is marked failed.
+    Raises StageFailed naming the cell that failed or whose kernel died; a stage that had begun is marked
+    failed.
     """
     import papermill
     from papermill.exceptions import PapermillExecutionError
@@ -124,7 +130,8 @@ def execute(stage: str, values: Mapping[str, Any], out: Path) -> None:
         reason = None
     cell = _tidy(target, stage, failed=reason is not None)
     if reason is not None:
-        runs.mark_failed(folder, reason)
+        if runs.status(folder)["status"] != "absent":  # else the stage never opened the folder: not ours
+            runs.mark_failed(folder, reason)
         raise StageFailed(f"notebook {stage} stopped in {cell}: {' '.join(reason.split())}")
     runs.require_complete_notebook(target)
 

@@ -55,6 +55,8 @@ def read_run(folder: str | Path) -> Evaluated:
         if not (stage / name).is_file():
             raise ValueError(f"{shown_path(stage / name)} is missing: run notebook {STAGE} again")
     config, metrics = read_yaml(stage / "config.yaml"), read_json(stage / "metrics.json")
+    if not isinstance(metrics, dict):
+        raise ValueError(f"{shown_path(stage)}/metrics.json holds no metrics: run notebook {STAGE} again")
     if "rules" not in config:
         raise ValueError(f"{shown_path(stage)}/config.yaml names no rules: run notebook {STAGE} again")
     rules = Rules.from_dict(config["rules"])
@@ -71,7 +73,11 @@ def read_run(folder: str | Path) -> Evaluated:
 def _checked_secrets(path: Path, rules: Rules, metrics: dict[str, Any]) -> tuple[str, ...]:
     """The secrets of games.jsonl, once its games are seen to give the same metrics."""
     records = read_games(path, rules)
-    for player, own in by_player(records).items():
+    groups = by_player(records)
+    named = {key.split("/")[0] for key in metrics if key.endswith("/all/games")} - {"optimal"}
+    if lost := sorted(named - set(groups)):
+        raise ValueError(f"{shown_path(path)} lacks the games of {lost[0]!r}: run notebook {STAGE} again")
+    for player, own in groups.items():
         for name, value in summarise(own).items():
             if metrics.get(key := f"{player}/all/{name}") != value:
                 raise ValueError(
@@ -270,6 +276,14 @@ def _aligned(rows: list[Row]) -> str:
         cells[0], cells[-1] = f"{row[0]:<{widths[0]}}", row[-1]
         lines.append("  ".join(cells))
     return "\n".join(lines)
+
+
+def rows_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Dictionaries of the same keys as a Markdown table: numbers to two decimals, texts as code."""
+    cells = [
+        [f"{v:.2f}" if isinstance(v, float) else f"`{v}`" * bool(v) for v in row.values()] for row in rows
+    ]
+    return _piped([list(rows[0]), *cells])
 
 
 def _piped(rows: list[Row]) -> str:

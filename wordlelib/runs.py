@@ -125,7 +125,10 @@ def now() -> str:
 def status(folder: str | Path) -> dict[str, Any]:
     """What `status.json` of a stage folder says: {"status": "absent"} when there is none."""
     path = Path(folder) / "status.json"
-    return read_json(path) if path.is_file() else {"status": "absent"}
+    found = read_json(path) if path.is_file() else {"status": "absent"}
+    if not (isinstance(found, dict) and isinstance(found.get("status"), str)):
+        raise ValueError(f"{shown_path(path)}: names no status; run the notebook again in another folder")
+    return found
 
 
 def mark_failed(folder: str | Path, error: str) -> None:
@@ -214,7 +217,8 @@ class Run:
         """The folder of a finished earlier stage of this run.
 
         Raises ValueError naming the notebook to run first when the stage is absent or unfinished, or
-        was made from an input that has been made again since.
+        was made from an input that has been made again since; also when this run is resumed and was begun
+        with an earlier making of the stage: its checkpoints may have seen other secrets.
         """
         folder = finished_stage(self.dir.parent, stage)
         record = status(folder)
@@ -224,7 +228,16 @@ class Run:
                     f"{shown_path(folder)} was made from an earlier {older} than the one there now: "
                     f"run notebook {stage} again"
                 )
+        own = status(self.dir)
+        begun_with = own.get("inputs", {})
+        if begun_with.get(stage, record["ended"]) != record["ended"]:
+            raise ValueError(
+                f"{shown_path(self.dir)} was begun with an earlier {stage} than the one there now: start it "
+                "anew with resume=False"
+            )
         self.inputs[stage] = record["ended"]
+        if own["status"] == "running":
+            write_json(self.dir / "status.json", {**own, "inputs": begun_with | self.inputs})
         return folder
 
     def use_rules(self, rules: Rules) -> None:
@@ -326,7 +339,8 @@ def start(stage: str, namespace: Mapping[str, Any]) -> Run:
     run._write_config()
     run.rewind_log(math.inf)  # drops a last line that a kill cut short
     started = now()
-    write_json(folder / "status.json", {"status": "running", "started": started})
+    begun_with = status(folder).get("inputs", {})  # none unless resumed: a new folder is empty
+    write_json(folder / "status.json", {"status": "running", "started": started, "inputs": begun_with})
     write_json(folder / "environment.json", {**environment(), "seed": config.seed, "started": started})
     _watch_cells(folder)
     return run

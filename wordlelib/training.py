@@ -116,11 +116,24 @@ def completion_statistics(
 
 
 def last_checkpoint(run: Run) -> str | None:
-    """The newest checkpoint of a resumed stage, None when training starts anew."""
-    from transformers.trainer_utils import get_last_checkpoint
+    """The newest whole checkpoint of a resumed stage, None when training starts anew.
 
-    folder = run.dir / "checkpoints"
-    return get_last_checkpoint(str(folder)) if run.resumed and folder.is_dir() else None
+    A kill can leave a half-written one: its `trainer_state.json`, which comes last, is not there.
+    """
+    whole = [path.parent for path in run.dir.glob("checkpoints/checkpoint-*/trainer_state.json")]
+    newest = max(whole, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+    return str(newest) if run.resumed and newest else None
+
+
+def _train(trainer: Any, checkpoint: str | None) -> None:
+    """Train, from a checkpoint if there is one; of a finished training only the weights are loaded.
+
+    transformers would take one more step from a checkpoint of the last one.
+    """
+    if checkpoint and int(checkpoint.rpartition("-")[2]) >= trainer.args.max_steps:
+        trainer._load_from_checkpoint(checkpoint)
+    else:
+        trainer.train(resume_from_checkpoint=checkpoint)
 
 
 def _common_arguments(config: Any, folder: Path) -> dict[str, Any]:
@@ -194,7 +207,7 @@ def sft(
         callbacks=[guard, validation, log],
     )
     _quiet(trainer)
-    trainer.train(resume_from_checkpoint=last_checkpoint(run))
+    _train(trainer, last_checkpoint(run))
     return training_metrics(read_log(run.dir / "log.jsonl"), "loss")
 
 
@@ -383,7 +396,7 @@ def grpo(
         WeightSchedule(trainer, lambda *now: [*rewards.weights_at(schedule, *now).values(), 0.0])
     )
     _quiet(trainer)
-    trainer.train(resume_from_checkpoint=last_checkpoint(run))
+    _train(trainer, last_checkpoint(run))
     return training_metrics(read_log(run.dir / "log.jsonl"), "reward")
 
 
