@@ -392,7 +392,7 @@ def test_completion_statistics_of_a_batch_by_hand(game):
     word, other = game.words.answers[:2]
     good = completion([word], word)
     texts = [good, good, good, f"<guess>{other}</guess>", completion(["zzzzz"], "zzzzz"), "", "x", "<guess>"]
-    assert training.completion_statistics(texts, [], 4, game) == {
+    assert training.completion_statistics(texts, 4, game) == {
         "distinct_completions": (2 / 4 + 4 / 4) / 2,
         "top_guess_share": 3 / 8,
         "format_share": 4 / 8,

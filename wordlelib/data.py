@@ -7,11 +7,9 @@ and, written last, `card.json`.
 
 import csv
 import json
-import os
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +18,7 @@ import numpy as np
 from wordlelib.game import History, decode_history, encode_history
 from wordlelib.prompts import completion, messages
 from wordlelib.rules import Rules
-from wordlelib.runs import project_path, read_json, write_json
+from wordlelib.runs import project_path, read_json, replacing, write_json
 from wordlelib.solver import Solver
 from wordlelib.teachers import MIX, make_states, solver_turn, traces
 from wordlelib.words import Split, Words, load_words, require_disjoint, sample_words, without
@@ -85,20 +83,9 @@ def read_jsonl(path: str | Path) -> list[Row]:
     return rows
 
 
-@contextmanager
-def _replacing(path: str | Path) -> Iterator[Path]:
-    """A temporary name beside `path` to write to; it becomes `path` if all goes well, else it goes."""
-    temporary = Path(path).with_name(f".{Path(path).name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def write_jsonl(path: str | Path, rows: Iterable[Row]) -> None:
     """Write one JSON object a line, the whole file or nothing. Raises ValueError for NaN and infinity."""
-    with _replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
         file.writelines(json.dumps(row, allow_nan=False) + "\n" for row in rows)
 
 
@@ -106,12 +93,12 @@ def _write_parquet(path: Path, rows: list[Row]) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    with _replacing(path) as temporary:
+    with replacing(path) as temporary:
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), temporary)
 
 
 def _write_traces(path: Path, games: list[Row]) -> None:
-    with _replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
+    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, TRACE_COLUMNS, extrasaction="ignore", lineterminator="\n")
         table.writeheader()
         for number, game in enumerate(games, 1):

@@ -92,9 +92,7 @@ def warnings_of(row: Mapping[str, float]) -> dict[str, str]:
     }
 
 
-def completion_statistics(
-    completions: Sequence[str], histories: Sequence[str], group_size: int, solver: Solver
-) -> dict[str, float]:
+def completion_statistics(completions: Sequence[str], group_size: int, solver: Solver) -> dict[str, float]:
     """What a batch of completions (groups one after another) says about the policy's health.
 
     `distinct_completions`: mean share of different texts in a group. `top_guess_share`: share of the
@@ -351,10 +349,10 @@ def grpo(
         play_round if config.states == "refreshed" else None,
     )
 
-    def group_health(completions: Sequence[Any], history: Sequence[str], **columns: Any) -> list[float]:
+    def group_health(completions: Sequence[Any], **columns: Any) -> list[float]:
         """Logs `completion_statistics` on the way; its own value is 1 for a well-formed completion."""
         texts = [rewards.text_of(completion) for completion in completions]
-        for name, value in completion_statistics(texts, history, config.group_size, solver).items():
+        for name, value in completion_statistics(texts, config.group_size, solver).items():
             columns["log_metric"](name, value)
         return [float(is_well_formed(text, rules.length, rules.alphabet)) for text in texts]
 
