@@ -10,7 +10,7 @@ import trl
 from wordlelib import data, evaluate, models, players, runs, training
 from wordlelib.callbacks import SkipNonFinite
 from wordlelib.game import Turn, score
-from wordlelib.prompts import completion
+from wordlelib.prompts import completion, messages
 from wordlelib.rules import rules_for
 from wordlelib.solver import Solver
 from wordlelib.words import sample_words, split_secrets
@@ -413,22 +413,24 @@ def test_case_37_a_batch_gives_the_answers_of_one_by_one(game, source, tmp_path)
     secret, first, second = game.words.answers[:3]
     short = (Turn(first, score(first, secret)),)
     histories = [(), short, (*short, Turn(second, score(second, secret)))]
-    together = players.transformers_player(model, tokenizer, game.rules, 24)
-    alone = players.transformers_player(model, tokenizer, game.rules, 24, batch_size=1)
-    assert together(histories, [1, 2, 3]) == alone(histories, [1, 2, 3])
+    prompts = players.prompt_ids(tokenizer, [messages(history, game.rules) for history in histories])
+    together = players.transformers_generator(model, tokenizer, 24)(prompts, [1, 2, 3])
+    assert together == players.transformers_generator(model, tokenizer, 24, batch_size=1)(prompts, [1, 2, 3])
+    assert all(tokenizer.eos_token_id not in row[:-1] for row in together), "padding is no completion"
     assert tokenizer.padding_side == "right" and model.training
 
 
 def test_case_34_a_prompt_that_does_not_fit_the_model_is_refused(game, tokenizer):
     model = models.nano_model(tokenizer)
-    player = players.transformers_player(model, tokenizer, game.rules, max_completion_length=2048)
+    generate = players.transformers_generator(model, tokenizer, max_completion_length=2048)
     with pytest.raises(ValueError, match="do not fit the model's 2048: lower max_completion_length"):
-        player([()], [0])
+        generate([[1, 2]], [0])
 
 
 def test_sampling_depends_on_the_seeds_alone_and_leaves_the_random_state(game, tokenizer):
     model = models.nano_model(tokenizer)
-    player = players.transformers_player(model, tokenizer, game.rules, 8, temperature=1.0)
+    generate = players.transformers_generator(model, tokenizer, 8, temperature=1.0)
+    player = players.model_player(generate, tokenizer, game.rules)
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)

@@ -72,7 +72,8 @@ def play(args: argparse.Namespace) -> None:
         )
     folder = Path(args.model)
     model, tokenizer = models.load(folder.resolve() if folder.is_dir() else args.model, rules)
-    player = players.transformers_player(model, tokenizer, rules, args.max_completion_length)
+    generate = players.transformers_generator(model, tokenizer, args.max_completion_length)
+    player = players.model_player(generate, tokenizer, rules)
     [record] = play_games(player, [secret], words, rules, name="model")
     for number, turn in enumerate(record["turns"], 1):
         guess, said = turn["guess"] or "no guess", turn["feedback"] or turn["rule"] or turn["reason"]

@@ -14,6 +14,10 @@ from wordlelib.solver import POLICIES, Solver
 # same over its turns; `len(history)` tells them apart.
 Player = Callable[[list[History], list[int]], list[str]]
 
+# (token ids of prompts, one seed a prompt) -> token ids of one completion a prompt, with the end token
+# where the model wrote one.
+Generator = Callable[[list[list[int]], list[int]], list[list[int]]]
+
 # Qwen3's template writes an empty thinking block when told not to think; others ignore the option.
 TEMPLATE_OPTIONS = {"enable_thinking": False}
 
@@ -39,15 +43,28 @@ def solver_player(solver: Solver, policy_name: str) -> Player:
     return play
 
 
-def transformers_player(
+def model_player(generate: Generator, tokenizer: Any, rules: Rules) -> Player:
+    """A player that asks a language model: histories become prompts, completions plain text."""
+
+    def play(histories: list[History], seeds: list[int]) -> list[str]:
+        ids = prompt_ids(tokenizer, [messages(history, rules) for history in histories])
+        turns = [
+            random.Random(f"{seed}/{len(history)}").getrandbits(32)
+            for seed, history in zip(seeds, histories, strict=True)
+        ]
+        return tokenizer.batch_decode(generate(ids, turns), skip_special_tokens=True)
+
+    return play
+
+
+def transformers_generator(
     model: Any,
     tokenizer: Any,
-    rules: Rules,
     max_completion_length: int = 128,
     temperature: float = 0.0,
     batch_size: int = 256,
-) -> Player:
-    """A player that generates with a transformers model; temperature 0 decodes greedily.
+) -> Generator:
+    """Generation with a transformers model; temperature 0 decodes greedily.
 
     Prompts are padded on the left, whatever side the tokenizer was left on, and the model is set
     back to training if it was. Sampling draws from a generator state made from the seeds of the batch.
@@ -56,8 +73,10 @@ def transformers_player(
     import torch
 
     limit = getattr(model.config, "max_position_embeddings", None)
+    ends = model.generation_config.eos_token_id
+    ends = set(ends if isinstance(ends, list) else [ends])
 
-    def generate(ids: list[list[int]], seed: int) -> list[str]:
+    def complete(ids: list[list[int]], seed: int) -> list[list[int]]:
         longest = max(map(len, ids))
         if limit and longest + max_completion_length > limit:
             raise ValueError(
@@ -75,23 +94,51 @@ def transformers_player(
             **({"temperature": temperature, "top_k": 0, "top_p": 1.0} if temperature > 0 else {}),
             pad_token_id=tokenizer.pad_token_id,
         )
-        return tokenizer.batch_decode(output[:, longest:], skip_special_tokens=True)
+        return [_up_to_end(row, ends) for row in output[:, longest:].tolist()]
 
-    def play(histories: list[History], seeds: list[int]) -> list[str]:
-        ids = prompt_ids(tokenizer, [messages(history, rules) for history in histories])
+    def generate(ids: list[list[int]], seeds: list[int]) -> list[list[int]]:
         training = model.training
         model.eval()
-        texts: list[str] = []
+        completions: list[list[int]] = []
         # the generator of a training run goes on as if no game had been played
         with torch.no_grad(), torch.random.fork_rng():
             for start in range(0, len(ids), batch_size):
                 part = slice(start, start + batch_size)
-                seed = random.Random(f"{seeds[part]}/{len(histories[start])}").getrandbits(63)
-                texts += generate(ids[part], seed)
+                completions += complete(ids[part], random.Random(f"{seeds[part]}").getrandbits(63))
         model.train(training)
-        return texts
+        return completions
 
-    return play
+    return generate
+
+
+def _up_to_end(ids: list[int], ends: set[int]) -> list[int]:
+    """`ids` up to and with the first end token; what follows it in a batch is padding."""
+    return ids[: next((n for n, token in enumerate(ids, 1) if token in ends), len(ids))]
+
+
+def vllm_generator(
+    engine: Any,
+    max_completion_length: int = 128,
+    temperature: float = 0.0,
+    adapter: Callable[[], Any] = lambda: None,
+) -> Generator:
+    """Generation with a vLLM engine, which batches by itself; a sample depends on its own seed alone.
+
+    `adapter` is called before each batch and gives the LoRA request of the weights to use, None for
+    the engine's own.
+    """
+    from vllm import SamplingParams
+
+    def generate(ids: list[list[int]], seeds: list[int]) -> list[list[int]]:
+        sampling = [
+            SamplingParams(temperature=temperature, max_tokens=max_completion_length, seed=seed)
+            for seed in seeds
+        ]
+        prompts = [{"prompt_token_ids": row} for row in ids]
+        outputs = engine.generate(prompts, sampling, use_tqdm=False, lora_request=adapter())
+        return [list(output.outputs[0].token_ids) for output in outputs]
+
+    return generate
 
 
 def prompt_ids(tokenizer: Any, chats: Sequence[list[dict[str, str]]]) -> list[list[int]]:
@@ -130,6 +177,7 @@ def run_player(name: str, run: Run, solver: Solver, config: Any) -> Player:
                 f"players, or run notebook {stage} so that it makes one (sft_continued: control=True)"
             )
         model, tokenizer = models.load(folder, solver.rules)
-    return transformers_player(
-        model, tokenizer, solver.rules, config.max_completion_length, config.temperature, config.batch_size
+    generate = transformers_generator(
+        model, tokenizer, config.max_completion_length, config.temperature, config.batch_size
     )
+    return model_player(generate, tokenizer, solver.rules)

@@ -329,9 +329,10 @@ def grpo(
     rules = solver.rules
     functions, weights = rewards.make_reward_functions(config.preset, solver, rules)
     states_a_step = config.batch_size // config.group_size
-    player = players.transformers_player(
-        model, tokenizer, rules, config.max_completion_length, config.temperature, batch_size=256
+    generate = players.transformers_generator(
+        model, tokenizer, config.max_completion_length, config.temperature
     )
+    player = players.model_player(generate, tokenizer, rules)
     games: dict[str, float] = {}
 
     def play_round(k: int) -> list[Row]:
