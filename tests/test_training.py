@@ -43,6 +43,7 @@ SFT = {
     "learning_rate": 2e-3,
     "warmup_steps": 1,
     "batch_size": 8,
+    "micro_batch_size": 0,
     "max_steps": 6,
     "max_minutes": 0,
     "eval_every": 3,
@@ -54,6 +55,7 @@ GRPO = {
     "learning_rate": 1e-4,
     "warmup_steps": 0,
     "batch_size": 8,
+    "micro_batch_size": 0,
     "group_size": 4,
     "max_steps": 2,
     "max_minutes": 0,
@@ -171,7 +173,7 @@ def test_sft_learns_and_logs_every_column(source, tmp_path):
     log = runs.read_log(tmp_path / "log.jsonl")
     losses = [row["eval_loss"] for row in log if "eval_loss" in row]
     assert len(losses) == 2 and losses[1] < losses[0]
-    assert {"loss", "grad_norm", "learning_rate", "minutes", "memory_gib", "num_tokens"} <= set(log[0])
+    assert {"loss", "grad_norm", "learning_rate", "minutes", "memory_gib", "tokens_per_s"} <= set(log[0])
     assert any(row.get("val_win_rate") == 0.25 for row in log)
     assert metrics["steps"] == 20 and metrics["tokens_per_s"] > 0 and metrics["skipped_steps"] == 0
 

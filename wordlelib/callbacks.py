@@ -73,7 +73,7 @@ class StepLog(TrainerCallback):
         rows = read_log(path) if path.is_file() else []
         self.before = max((row["minutes"] for row in rows), default=0.0)
         self.start = self.last = time.monotonic()
-        self.step, self.tokens = state.global_step, None
+        self.step, self.tokens = state.global_step, state.num_input_tokens_seen
 
     def minutes(self) -> float:
         """Training time so far."""
@@ -90,9 +90,8 @@ class StepLog(TrainerCallback):
         now, steps = time.monotonic(), state.global_step - self.step
         if "loss" in row and steps:
             row["step_seconds"] = (now - self.last) / steps
-            if self.tokens is not None and "num_tokens" in row:
-                row["tokens_per_s"] = (row["num_tokens"] - self.tokens) / (now - self.last)
-            self.last, self.step, self.tokens = now, state.global_step, row.get("num_tokens")
+            row["tokens_per_s"] = (state.num_input_tokens_seen - self.tokens) / (now - self.last)
+            self.last, self.step, self.tokens = now, state.global_step, state.num_input_tokens_seen
         row |= {"memory_gib": memory_gib(), "skipped_steps": self.guard.skipped}
         self.run.log(row)
         self._report(row, state.max_steps)

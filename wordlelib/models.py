@@ -5,6 +5,8 @@ import json
 import os
 import re
 import shutil
+import sys
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -123,7 +125,7 @@ def load_tokenizer(name: str | Path, rules: Rules) -> Any:
 
     if str(name) == NANO:
         return nano_tokenizer(rules)
-    tokenizer = AutoTokenizer.from_pretrained(_existing(name), padding_side="left")
+    tokenizer = AutoTokenizer.from_pretrained(existing(name), padding_side="left")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -154,18 +156,14 @@ def load(name: str | Path, rules: Rules, seed: int = 0) -> tuple[Any, Any]:
     tokenizer = load_tokenizer(name, rules)
     if str(name) == NANO:
         return nano_model(tokenizer, seed).to(device()), tokenizer
-    folder = _existing(name)
+    folder = existing(name)
     dtype = torch.bfloat16 if device() == "cuda" else torch.float32
-    adapter = Path(folder) / "adapter_config.json"
-    base = json.loads(adapter.read_text())["base_model_name_or_path"] if adapter.is_file() else folder
-    base = base or OWN_BASE
-    if adapter.is_file() and not os.path.isabs(base) and (adapter.parent / base).is_dir():
-        base = str(adapter.parent / base)
+    base, rank = adapter_base(folder)
     model = AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
-    if adapter.is_file():
+    if rank:
         from peft import PeftModel
 
-        if base == str(adapter.parent / OWN_BASE):
+        if base == str(Path(folder) / OWN_BASE):
             model.name_or_path = None  # it has no name: `save` writes it again, wherever the adapter goes
 
         model = PeftModel.from_pretrained(model, folder, is_trainable=True)
@@ -173,7 +171,7 @@ def load(name: str | Path, rules: Rules, seed: int = 0) -> tuple[Any, Any]:
     return model.to(device()), tokenizer
 
 
-def _existing(name: str | Path) -> str:
+def existing(name: str | Path) -> str:
     """A hub name as it is, a path only when its folder is there; relative ones start at the project root."""
     text, folder = str(name), project_path(name)
     if folder.is_dir():
@@ -182,6 +180,161 @@ def _existing(name: str | Path) -> str:
     if looks_like_path or ("/" in text and folder.parent.is_dir()):
         raise FileNotFoundError(f"{text}: no such model folder; give a folder, a hub name or {NANO!r}")
     return text
+
+
+ENGINE_SEQUENCES = 512  # generated side by side: a step's completions in one wave
+LINEAR_LAYERS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+
+# What Unsloth and vLLM read when they are imported.
+GPU_SWITCHES = {
+    "UNSLOTH_VLLM_STANDBY": "0",  # standby takes most of the card, whatever share was asked for
+    "UNSLOTH_GRPO_SEQ_PACKING": "0",  # it checks itself by running every row alone, again and again
+    "UNSLOTH_BLOCK_COMPILE_LEGACY": "0",  # compiling each block costs more than a short training gains
+}
+
+
+def use_backend(backend: str) -> None:
+    """Import what `backend` needs, in the order that it needs; called before anything is loaded.
+
+    Unsloth patches trl, transformers and peft, so it must come first. Raises RuntimeError with one
+    sentence when one of them was imported before it, when there is no NVIDIA GPU, or when a package
+    of the GPU stack is missing.
+    """
+    if backend != "unsloth" or "unsloth" in sys.modules:
+        return
+    if early := [name for name in ("trl", "transformers", "peft") if name in sys.modules]:
+        raise RuntimeError(
+            f"{early[0]} was imported before unsloth: restart the kernel and run all cells in order"
+        )
+    import torch
+
+    if not torch.cuda.is_available():
+        raise RuntimeError(
+            "backend unsloth needs an NVIDIA GPU, and torch sees none: use backend transformers"
+        )
+    os.environ.update({name: os.environ.get(name, value) for name, value in GPU_SWITCHES.items()})
+    try:
+        import unsloth  # noqa: F401
+    except ImportError as error:
+        raise RuntimeError(
+            f"backend unsloth cannot be imported ({error}): install the extra [gpu]"
+        ) from error
+
+
+def load_policy(name: str | Path, rules: Rules, config: Any, engine_memory: float = 0.0) -> tuple[Any, Any]:
+    """Model and tokenizer to train: `load`, with the adapter and the backend of `config`.
+
+    config: backend, adapter, lora_rank, max_length (tokens), seed. `engine_memory`: share of the GPU's
+    memory for a vLLM engine beside the trained weights, for backend unsloth; 0 for no engine. A
+    folder that holds an adapter goes on with that adapter. Raises ValueError for an engine without
+    an adapter: only adapters reach it.
+    """
+    if config.backend == "unsloth":
+        if engine_memory and config.adapter == "none":
+            raise ValueError(
+                "backend unsloth needs an adapter for GRPO, and this model was trained without one: use "
+                "backend transformers here, or adapter lora or qlora in 02_sft"
+            )
+        return _load_unsloth(name, rules, config, engine_memory)
+    model, tokenizer = load(name, rules, config.seed)
+    if config.adapter == "lora" and not hasattr(model, "peft_config"):
+        model = attach_adapter(model, config.lora_rank)
+    return model, tokenizer
+
+
+def _load_unsloth(name: str | Path, rules: Rules, config: Any, engine_memory: float) -> tuple[Any, Any]:
+    import torch
+    from unsloth import FastLanguageModel
+
+    engine = {
+        "fast_inference": True,
+        "gpu_memory_utilization": engine_memory,
+        "max_lora_rank": engine_rank(config.lora_rank),
+        "max_num_seqs": ENGINE_SEQUENCES,
+    }
+    free, total = torch.cuda.mem_get_info()
+    model, _ = FastLanguageModel.from_pretrained(
+        existing(name),
+        max_seq_length=config.max_length,
+        dtype=torch.bfloat16,
+        load_in_4bit=config.adapter == "qlora",
+        full_finetuning=config.adapter == "none",
+        use_exact_model_name=True,  # no copy that is quantised already: merging needs the 16-bit base
+        use_gradient_checkpointing=False,
+        random_state=config.seed,
+        **(engine if engine_memory else {}),
+    )
+    if engine_memory:
+        taken = (free - torch.cuda.mem_get_info()[0]) / total
+        print(f"engine: {engine_memory:.0%} of the GPU's memory asked, {taken:.0%} taken with the weights")
+    if config.adapter != "none" and not hasattr(model, "peft_config"):
+        model = FastLanguageModel.get_peft_model(
+            model,
+            r=config.lora_rank,
+            lora_alpha=config.lora_rank,
+            lora_dropout=0.0,
+            target_modules=LINEAR_LAYERS,
+            use_gradient_checkpointing=False,
+            random_state=config.seed,
+        )
+    return model, load_tokenizer(name, rules)
+
+
+def restore(model: Any, folder: str | Path) -> None:
+    """Set the weights of `model`, or its adapter's, to those that `save` wrote to `folder`."""
+    from transformers import AutoModelForCausalLM
+
+    if hasattr(model, "peft_config"):
+        from peft import load_peft_weights, set_peft_model_state_dict
+
+        set_peft_model_state_dict(model, load_peft_weights(str(folder)))
+    else:
+        saved = AutoModelForCausalLM.from_pretrained(folder, dtype=model.dtype)
+        model.load_state_dict(saved.state_dict())
+
+
+def adapter_base(folder: str | Path) -> tuple[str, int]:
+    """The base model of a saved adapter (hub name or folder) and its rank; (`folder`, 0) without one."""
+    file = Path(folder) / "adapter_config.json"
+    if not file.is_file():
+        return str(folder), 0
+    config = json.loads(file.read_text())
+    base = config["base_model_name_or_path"] or OWN_BASE
+    if not os.path.isabs(base) and (file.parent / base).is_dir():
+        base = str(file.parent / base)
+    return base, config["r"]
+
+
+def load_engine(base: str, rank: int, memory: float, max_length: int) -> Any:
+    """A vLLM engine with the weights of `base`, ready for adapters up to `rank` (0 for none).
+
+    It takes the share `memory` of the GPU and runs in a process of its own, so that dropping it gives
+    the memory back. max_length: tokens of the longest prompt and completion together.
+    """
+    from vllm import LLM
+
+    return LLM(
+        model=existing(base),
+        dtype="bfloat16",
+        gpu_memory_utilization=memory,
+        max_model_len=max_length,
+        max_num_seqs=ENGINE_SEQUENCES,
+        enable_lora=rank > 0,
+        **({"max_lora_rank": engine_rank(rank)} if rank else {}),
+    )
+
+
+def adapter_request(folder: str | Path) -> Any:
+    """What tells a vLLM engine to answer with the adapter in `folder`."""
+    from vllm.lora.request import LoRARequest
+
+    path = existing(folder)
+    return LoRARequest(path, zlib.crc32(path.encode()) or 1, path)
+
+
+def engine_rank(rank: int) -> int:
+    """The smallest adapter rank that vLLM has kernels for and that holds `rank`."""
+    return next(size for size in (8, 16, 32, 64, 128, 256, 320, 512) if size >= rank)
 
 
 def attach_adapter(model: Any, rank: int) -> Any:

@@ -100,8 +100,16 @@ GENERATION = {
     "temperature": Param(float, "sampling temperature, 0 for greedy decoding", "", 0, 5),
     "max_completion_length": Param(int, "longest completion", "tokens", 8, 4096),
 }
+MICRO_BATCH = "on the device at once, 0 for all of a step: less memory, more time"
+ENGINE_MEMORY = Param(float, "share of the GPU's memory for the vLLM engine", "", 0.05, 0.95)
 LEARNING_RATE = Param(float, "peak learning rate", "", 1e-9, 1)
 SAVE_EVERY = Param(int, "steps between checkpoints", "steps", 1)
+
+BACKEND = Param(
+    str,
+    "TRL alone on any device (transformers), or Unsloth with vLLM on an NVIDIA GPU (unsloth)",
+    choices=("transformers", "unsloth"),
+)
 
 PARAMETERS: dict[str, dict[str, Param]] = {
     "00_play_and_solve": {
@@ -136,11 +144,17 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         **RUN,
         **RESUME,
         "model": Param(str, "model to start from: nano, hub name or folder", "model"),
-        "adapter": Param(str, "train all weights (none) or low-rank matrices", choices=("none", "lora")),
+        "backend": BACKEND,
+        "adapter": Param(
+            str,
+            "train all weights (none), or low-rank matrices on a base in 16 bit (lora) or 4 bit (qlora)",
+            choices=("none", "lora", "qlora"),
+        ),
         "lora_rank": Param(int, "rank of the low-rank matrices", "", 1, 512),
         "learning_rate": LEARNING_RATE,
         "warmup_steps": Param(int, "steps until the peak learning rate", "steps", 0),
         "batch_size": Param(int, "rows in a step", "rows", 1),
+        "micro_batch_size": Param(int, f"rows {MICRO_BATCH}", "rows", 0),
         **LIMITS,
         "eval_every": Param(int, "steps between validations", "steps", 1),
         "save_every": SAVE_EVERY,
@@ -149,10 +163,13 @@ PARAMETERS: dict[str, dict[str, Param]] = {
     "03_grpo": {
         **RUN,
         **RESUME,
+        "backend": BACKEND,
+        "engine_memory": ENGINE_MEMORY,
         "learning_rate": LEARNING_RATE,
         "warmup_steps": Param(int, "steps until the peak learning rate", "steps", 0),
         "group_size": Param(int, "completions of one state, compared with each other", "completions", 2),
         "batch_size": Param(int, "completions in a step, a multiple of group_size", "completions", 1),
+        "micro_batch_size": Param(int, f"completions {MICRO_BATCH}", "completions", 0),
         **LIMITS,
         "states": Param(
             str, "states of stage 01, or new ones from games of the policy", choices=("fixed", "refreshed")
@@ -172,6 +189,8 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "secrets": Param(str, "secrets that are played", choices=("all", "heldout", "train")),
         "max_games": Param(int, "games of each player, 0 for all secrets", "games", 0),
         "players": Param(list, "players in the table", choices=PLAYERS),
+        "backend": Param(str, "what generates the answers of models", choices=("transformers", "vllm")),
+        "engine_memory": ENGINE_MEMORY,
         "batch_size": Param(int, "games played side by side", "games", 1),
         **GENERATION,
     },
@@ -224,7 +243,7 @@ def resolve(stage: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_together(stage: str, values: dict[str, Any]) -> None:
-    """What no single range can say: batches of whole groups, and training that ends."""
+    """What no single range can say: batches of whole groups and parts, and training that ends."""
     if stage == "03_grpo":
         batch, group = values["batch_size"], values["group_size"]
         if batch % group:
@@ -232,6 +251,15 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
                 f"{stage}: batch_size {batch} is not a multiple of group_size {group}; "
                 f"use batch_size {math.ceil(batch / group) * group}"
             )
+    if micro := values.get("micro_batch_size"):
+        batch = values["batch_size"]
+        if batch % micro:
+            raise ValueError(
+                f"{stage}: batch_size {batch} is not a multiple of micro_batch_size {micro}; "
+                f"use batch_size {math.ceil(batch / micro) * micro}"
+            )
+    if values.get("adapter") == "qlora" and values["backend"] != "unsloth":
+        raise ValueError(f"{stage}: adapter qlora needs backend unsloth; use lora, or an NVIDIA GPU")
     if "max_minutes" in values and not (values["max_steps"] or values["max_minutes"]):
         raise ValueError(f"{stage}: max_steps and max_minutes are both 0, so training would never end")
 

@@ -2,6 +2,8 @@
 
 import random
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from wordlelib.game import History
@@ -141,6 +143,18 @@ def vllm_generator(
     return generate
 
 
+def policy_generator(
+    model: Any, tokenizer: Any, max_completion_length: int, temperature: float = 0.0
+) -> Generator:
+    """Generation with the present weights of a model in training, by its engine when it has one."""
+    engine = getattr(model, "vllm_engine", None)
+    if engine is None:
+        return transformers_generator(model, tokenizer, max_completion_length, temperature)
+    return vllm_generator(
+        engine, max_completion_length, temperature, lambda: model.load_lora("policy", load_tensors=True)
+    )
+
+
 def prompt_ids(tokenizer: Any, chats: Sequence[list[dict[str, str]]]) -> list[list[int]]:
     """Token ids of each chat up to where the model's turn begins: the same in training and in play."""
     return tokenizer.apply_chat_template(
@@ -155,29 +169,48 @@ MODEL_FOLDERS = {
 }
 
 
-def run_player(name: str, run: Run, solver: Solver, config: Any) -> Player:
+def run_player(
+    name: str, run: Run, solver: Solver, config: Any, engines: dict[str, Any] | None = None
+) -> Player:
     """A player of a run by its name: a model that the run trained, its untrained start, or a policy.
 
-    config: max_completion_length, temperature, batch_size. Raises ValueError or FileNotFoundError
-    naming the notebook to run first when the model is not there.
+    config: backend, engine_memory, max_completion_length, temperature, batch_size. `engines` holds the
+    vLLM engine that is up, by its base model: players of one base share it, another takes its place.
+    Raises ValueError or FileNotFoundError naming the notebook to run first when the model is not there.
     """
     from wordlelib import models
 
     if name in POLICIES:
         return solver_player(solver, name)
-    if name == "untrained":
-        start = read_yaml(run.input("02_sft") / "config.yaml")
-        model, tokenizer = models.load(start["model"], solver.rules, start["seed"])
-    else:
-        stage, _, place = MODEL_FOLDERS[name].partition("/")
-        folder = run.input(stage) / place
-        if not folder.is_dir():
-            raise ValueError(
-                f"{run.stage}: player {name!r} has no model in {shown_path(folder)}: leave it out of "
-                f"players, or run notebook {stage} so that it makes one (sft_continued: control=True)"
+    folder = None if name == "untrained" else _model_folder(name, run)
+    trained = SimpleNamespace(**read_yaml(run.input("02_sft") / "config.yaml"))
+    folder = folder or trained.model
+    length, temperature = config.max_completion_length, config.temperature
+    if config.backend == "vllm":
+        base, rank = models.adapter_base(models.existing(folder))
+        if base not in engines:
+            engines.clear()
+            engines[base] = models.load_engine(
+                base,
+                trained.lora_rank if trained.adapter != "none" else 0,
+                config.engine_memory,
+                trained.max_length + length,
             )
-        model, tokenizer = models.load(folder, solver.rules)
-    generate = transformers_generator(
-        model, tokenizer, config.max_completion_length, config.temperature, config.batch_size
-    )
+        adapter = models.adapter_request(folder) if rank else None
+        generate = vllm_generator(engines[base], length, temperature, lambda: adapter)
+        tokenizer = models.load_tokenizer(folder, solver.rules)
+    else:
+        model, tokenizer = models.load(folder, solver.rules, trained.seed)
+        generate = transformers_generator(model, tokenizer, length, temperature, config.batch_size)
     return model_player(generate, tokenizer, solver.rules)
+
+
+def _model_folder(name: str, run: Run) -> Path:
+    stage, _, place = MODEL_FOLDERS[name].partition("/")
+    folder = run.input(stage) / place
+    if not folder.is_dir():
+        raise ValueError(
+            f"{run.stage}: player {name!r} has no model in {shown_path(folder)}: leave it out of "
+            f"players, or run notebook {stage} so that it makes one (sft_continued: control=True)"
+        )
+    return folder

@@ -15,6 +15,7 @@ from typing import Any
 
 from wordlelib import data, evaluate, models, players, rewards
 from wordlelib.prompts import is_well_formed, parse_guess
+from wordlelib.rules import Rules
 from wordlelib.runs import Run, read_json, read_log, read_yaml
 from wordlelib.solver import Solver
 
@@ -126,19 +127,34 @@ def last_checkpoint(run: Run) -> str | None:
 def _train(trainer: Any, checkpoint: str | None) -> None:
     """Train, from a checkpoint if there is one; of a finished training only the weights are loaded.
 
-    transformers would take one more step from a checkpoint of the last one.
+    transformers would take one more step from a checkpoint of the last one. Raises MemoryError with
+    the parameter to lower when the GPU's memory does not suffice.
     """
+    import torch
+
     if checkpoint and int(checkpoint.rpartition("-")[2]) >= trainer.args.max_steps:
         trainer._load_from_checkpoint(checkpoint)
-    else:
+        return
+    try:
         trainer.train(resume_from_checkpoint=checkpoint)
+    except torch.OutOfMemoryError as error:
+        size = trainer.args.per_device_train_batch_size
+        raise MemoryError(
+            f"the GPU's memory does not hold {size} rows at once: set micro_batch_size below {size}, and "
+            f"resume; `python -m wordlelib plan` says what fits ({str(error).splitlines()[0]})"
+        ) from error
 
 
 def _common_arguments(config: Any, folder: Path) -> dict[str, Any]:
     """What SFTConfig and GRPOConfig share. The learning rate falls linearly to 0 over `max_steps`;
     without them it stays constant, since nobody knows when the minutes end."""
+    micro_batch = config.micro_batch_size or config.batch_size
     return {
         "output_dir": str(folder / "checkpoints"),
+        "per_device_train_batch_size": micro_batch,
+        "gradient_accumulation_steps": config.batch_size // micro_batch,
+        "optim": "adamw_torch_fused",
+        "weight_decay": 0.0,
         "learning_rate": config.learning_rate,
         "lr_scheduler_type": "linear" if config.max_steps else "constant_with_warmup",
         "warmup_steps": config.warmup_steps,
@@ -190,13 +206,14 @@ def sft(
         model=model,
         args=SFTConfig(
             **_common_arguments(config, run.dir),
-            per_device_train_batch_size=config.batch_size,
-            per_device_eval_batch_size=config.batch_size,
+            per_device_eval_batch_size=config.micro_batch_size or config.batch_size,
             eval_strategy="steps",
             eval_steps=config.eval_every,
             logging_steps=10,
             max_length=None,  # lengths are checked in `tokenize`, nothing is cut
             loss_type="nll",
+            padding_free=False,  # rows of one length need little padding, and plain causal attention
+            include_num_input_tokens_seen="non_padding",
             train_sampling_strategy="group_by_length",
         ),
         train_dataset=Dataset.from_list(train),
@@ -209,9 +226,19 @@ def sft(
     return training_metrics(read_log(run.dir / "log.jsonl"), "loss")
 
 
-def continue_sft(run: Run, minutes: float) -> dict[str, Any]:
+def load_trained(run: Run, rules: Rules) -> tuple[Any, Any]:
+    """The model of 02_sft to train on, with the backend of this stage and, on a GPU, an engine beside it."""
+    config = SimpleNamespace(**read_yaml(run.input("02_sft") / "config.yaml"))
+    config.backend, config.seed = run.config.backend, run.config.seed
+    config.max_length += run.config.max_completion_length
+    engine_memory = run.config.engine_memory if config.backend == "unsloth" else 0.0
+    return models.load_policy(run.input("02_sft") / "model", rules, config, engine_memory)
+
+
+def continue_sft(run: Run, model: Any, tokenizer: Any, minutes: float) -> dict[str, Any]:
     """The control of GRPO: go on with SFT from the same checkpoint for as many minutes.
 
+    `model` is set back to that checkpoint first: a GPU holds no second one beside the engine.
     Learning rate, batch and rows are those of 02_sft, with a warm-up and a fall to 0 of its own over
     the steps that fit into `minutes` at the pace of 02_sft. Writes to `<stage>/control/`; returns
     metrics whose names start with `control_`.
@@ -223,7 +250,7 @@ def continue_sft(run: Run, minutes: float) -> dict[str, Any]:
     config.max_minutes, config.seed = minutes, config.seed + 1
     control = replace(run, dir=run.dir / "control")
     control.dir.mkdir(exist_ok=True)
-    model, tokenizer = models.load(sft_folder / "model", source.rules)
+    models.restore(model, sft_folder / "model")
     metrics = sft(model, tokenizer, source.rows("sft"), source.rows("sft_val"), config, control)
     models.save(model, tokenizer, control.dir / "model")
     return {f"control_{name}": value for name, value in metrics.items()}
@@ -329,9 +356,7 @@ def grpo(
     rules = solver.rules
     functions, weights = rewards.make_reward_functions(config.preset, solver, rules)
     states_a_step = config.batch_size // config.group_size
-    generate = players.transformers_generator(
-        model, tokenizer, config.max_completion_length, config.temperature
-    )
+    generate = players.policy_generator(model, tokenizer, config.max_completion_length, config.temperature)
     player = players.model_player(generate, tokenizer, rules)
     games: dict[str, float] = {}
 
@@ -369,7 +394,6 @@ def grpo(
         model=model,
         args=GRPOConfig(
             **_common_arguments(config, run.dir),
-            per_device_train_batch_size=config.batch_size,
             num_generations=config.group_size,
             max_completion_length=config.max_completion_length,
             temperature=config.temperature,
@@ -378,6 +402,9 @@ def grpo(
             # An advantage is a difference of rewards, not divided by the spread of its group: else the
             # hair's breadth between two good openers would weigh as much as a word against a non-word.
             scale_rewards="none",
+            # One update per generation: the policy that is trained is the one that sampled, so there is
+            # no other policy to correct for, and nothing to score again.
+            vllm_importance_sampling_correction=False,
             reward_weights=[*weights, 0.0],
             logging_steps=1,
             shuffle_dataset=False,  # `States` decides the order, by row number
