@@ -1,5 +1,6 @@
 """Trainer callbacks that SFT and GRPO share. Importing this module loads transformers."""
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -46,13 +47,28 @@ class SkipNonFinite(TrainerCallback):
             control.should_save = False
 
 
+def timed(function: Callable, name: str, seconds: dict[str, float]) -> Callable:
+    """`function`, with the time of its calls added to `seconds[name]`."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        start = time.monotonic()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            seconds[name] = seconds.get(name, 0.0) + time.monotonic() - start
+
+    return call
+
+
 class StepLog(TrainerCallback):
     """Write one row a logged step, print progress at a fixed rate, and stop when the time is up.
 
     Adds to the trainer's own names: `minutes` (training time, earlier parts of a resumed run
     included), `tokens_per_s` (padding not counted), `step_seconds`, `memory_gib` (resident, or the
     peak of the GPU), `skipped_steps`. `extra` gives further columns for the next row; `warn` turns a
-    row into warnings (anchor to sentence), each printed when it first comes and counted.
+    row into warnings (anchor to sentence), each printed when it first comes and counted. `parts` is
+    what `timed` fills: each part of a step becomes `<part>_seconds`.
     """
 
     def __init__(
@@ -62,8 +78,10 @@ class StepLog(TrainerCallback):
         guard: SkipNonFinite,
         extra: Callable[[], dict[str, float]] = dict,
         warn: Callable[[dict[str, float]], dict[str, str]] = lambda row: {},
+        parts: dict[str, float] | None = None,
     ) -> None:
         self.run, self.max_minutes, self.guard, self.extra, self.warn = run, max_minutes, guard, extra, warn
+        self.parts = {} if parts is None else parts
         self.warned: dict[str, int] = {}
         self.printed = 0.0
 
@@ -74,6 +92,7 @@ class StepLog(TrainerCallback):
         self.before = max((row["minutes"] for row in rows), default=0.0)
         self.start = self.last = time.monotonic()
         self.step, self.tokens = state.global_step, state.num_input_tokens_seen
+        self.parts.clear()
 
     def minutes(self) -> float:
         """Training time so far."""
@@ -91,6 +110,8 @@ class StepLog(TrainerCallback):
         if "loss" in row and steps:
             row["step_seconds"] = (now - self.last) / steps
             row["tokens_per_s"] = (state.num_input_tokens_seen - self.tokens) / (now - self.last)
+            row |= {f"{name}_seconds": seconds / steps for name, seconds in self.parts.items()}
+            self.parts.clear()
             self.last, self.step, self.tokens = now, state.global_step, state.num_input_tokens_seen
         row |= {"memory_gib": memory_gib(), "skipped_steps": self.guard.skipped}
         self.run.log(row)

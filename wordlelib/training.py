@@ -24,6 +24,10 @@ IGNORED = -100  # label of a token that carries no loss
 UNLIMITED_STEPS = 10_000  # when only minutes limit the training
 GAMES_A_ROUND = 256  # games that refresh the states
 
+# Parts of a GRPO step that are timed; what remains is the update. Handing the adapter to the engine
+# (sync) is a part of generation and of refreshing.
+PARTS = ("generate_seconds", "sync_seconds", "reward_seconds", "refresh_seconds")
+
 # What a log row can show, the limit above which it is worth a warning, and what to say; each name is
 # also the anchor of a section in notebooks/troubleshooting.md.
 WARNINGS = {
@@ -271,6 +275,7 @@ def training_metrics(log: Sequence[Mapping[str, float]], value: str) -> dict[str
     return {
         "tokens_per_s": middle("tokens_per_s"),
         "step_seconds": middle("step_seconds"),
+        **{part: middle(part) for part in PARTS if any(part in row for row in steady)},
         "gpu_peak_gib": max((row["memory_gib"] for row in log), default=0.0) if on_gpu else None,
         "minutes": log[-1]["minutes"] if log else 0.0,
         "steps": log[-1]["step"] if log else 0,
@@ -351,11 +356,14 @@ def grpo(
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
-    from wordlelib.callbacks import SkipNonFinite, StepLog, WeightSchedule
+    from wordlelib.callbacks import SkipNonFinite, StepLog, WeightSchedule, timed
 
     rules = solver.rules
     functions, weights = rewards.make_reward_functions(config.preset, solver, rules)
     states_a_step = config.batch_size // config.group_size
+    parts: dict[str, float] = {}
+    if hasattr(model, "load_lora"):  # hands the present adapter to the engine
+        model.load_lora = timed(model.load_lora, "sync", parts)
     generate = players.policy_generator(model, tokenizer, config.max_completion_length, config.temperature)
     player = players.model_player(generate, tokenizer, rules)
     games: dict[str, float] = {}
@@ -372,7 +380,7 @@ def grpo(
         states,
         run.dir / "states",
         config.refresh_every * states_a_step,
-        play_round if config.states == "refreshed" else None,
+        timed(play_round, "refresh", parts) if config.states == "refreshed" else None,
     )
 
     def group_health(completions: Sequence[Any], **columns: Any) -> list[float]:
@@ -389,7 +397,7 @@ def grpo(
         games.clear()
         return taken
 
-    log = StepLog(run, config.max_minutes, guard, games_once, warnings_of)
+    log = StepLog(run, config.max_minutes, guard, games_once, warnings_of, parts)
     trainer = GRPOTrainer(
         model=model,
         args=GRPOConfig(
@@ -421,6 +429,8 @@ def grpo(
     trainer.add_callback(
         WeightSchedule(trainer, lambda *now: [*rewards.weights_at(schedule, *now).values(), 0.0])
     )
+    trainer._generate = timed(trainer._generate, "generate", parts)
+    trainer._calculate_rewards = timed(trainer._calculate_rewards, "reward", parts)
     _quiet(trainer)
     _train(trainer, last_checkpoint(run))
     return training_metrics(read_log(run.dir / "log.jsonl"), "reward")
