@@ -1,6 +1,8 @@
 """The nano model, loading, adapters and merging."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -183,3 +185,67 @@ def test_case_40_four_bit_weights_are_no_base_for_a_merge(tokenizer, adapted, tm
     with pytest.raises(ValueError, match="load the base in 16 bit"):
         models.merge(adapted, tokenizer, tmp_path / "merged", PROMPTS)
     assert not (tmp_path / "merged").exists()
+
+
+# Backends ----------------------------------------------------------------------------------------
+
+
+def test_case_38_unsloth_after_a_library_that_it_patches_is_refused(monkeypatch):
+    monkeypatch.delitem(sys.modules, "unsloth", raising=False)
+    with pytest.raises(RuntimeError, match="was imported before unsloth: restart the kernel"):
+        models.use_backend("unsloth")  # transformers is imported by the other tests of this file
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a GPU")
+def test_case_43_unsloth_without_a_gpu_is_refused_in_one_sentence(monkeypatch):
+    for name in ("unsloth", "trl", "transformers", "peft"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(RuntimeError, match="needs an NVIDIA GPU, and torch sees none: use backend"):
+        models.use_backend("unsloth")
+
+
+def test_the_transformers_backend_needs_nothing():
+    models.use_backend("transformers")
+
+
+def test_the_policy_has_the_adapter_that_was_asked_for(game, tmp_path):
+    """A new one on a model without, the saved one on a model that has it: never one on top."""
+    settings = SimpleNamespace(backend="transformers", adapter="lora", lora_rank=4, max_length=64, seed=0)
+    model, tokenizer = models.load_policy("nano", game[1], settings)
+    assert model.peft_config["default"].r == 4
+    train_adapter(model)
+    models.save(model, tokenizer, tmp_path / "model")
+    again, _ = models.load_policy(tmp_path / "model", game[1], settings)
+    assert list(again.peft_config) == ["default"] and torch.equal(logits(again), logits(model))
+    plain, _ = models.load_policy("nano", game[1], SimpleNamespace(**vars(settings) | {"adapter": "none"}))
+    assert not hasattr(plain, "peft_config")
+
+
+def test_an_engine_for_a_model_without_an_adapter_is_refused(game):
+    settings = SimpleNamespace(backend="unsloth", adapter="none", lora_rank=4, max_length=64, seed=0)
+    with pytest.raises(ValueError, match="needs an adapter for GRPO"):
+        models.load_policy("nano", game[1], settings, engine_memory=0.3)
+
+
+@pytest.mark.parametrize("adapter", ["none", "lora"])
+def test_a_model_is_set_back_to_saved_weights(game, tmp_path, adapter):
+    settings = SimpleNamespace(backend="transformers", adapter=adapter, lora_rank=4, max_length=64, seed=0)
+    model, tokenizer = models.load_policy("nano", game[1], settings)
+    if adapter == "lora":
+        train_adapter(model)
+    before = logits(model)
+    models.save(model, tokenizer, tmp_path / "model")
+    with torch.no_grad():
+        for value in model.parameters():
+            if value.requires_grad:
+                value.add_(0.1)
+    assert not torch.equal(logits(model), before)
+    models.restore(model, tmp_path / "model")
+    assert torch.equal(logits(model), before)
+
+
+def test_an_adapter_names_its_base_and_rank(game, tmp_path):
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "org/m", "r": 8}))
+    assert models.adapter_base(tmp_path) == ("org/m", 8)
+    assert models.adapter_base("org/m") == ("org/m", 0)
+    assert [models.engine_rank(rank) for rank in (1, 8, 9, 64, 65)] == [8, 8, 16, 64, 128]

@@ -439,3 +439,10 @@ def test_sampling_depends_on_the_seeds_alone_and_leaves_the_random_state(game, t
     first = player([(), ()], [1, 2])
     assert torch.equal(torch.rand(1), expected)
     assert first == player([(), ()], [1, 2]) != player([(), ()], [3, 4])
+
+
+def test_parts_of_a_batch_train_as_the_whole_batch(source, tmp_path):
+    """Gradients of micro batches add up: weights after four steps agree to rounding."""
+    whole, _ = train_sft(source, tmp_path / "whole", max_steps=4, eval_every=4)
+    parts, _ = train_sft(source, tmp_path / "parts", max_steps=4, eval_every=4, micro_batch_size=4)
+    assert torch.allclose(flat(whole), flat(parts), atol=1e-4)

@@ -190,6 +190,9 @@ GPU_SWITCHES = {
     "UNSLOTH_VLLM_STANDBY": "0",  # standby takes most of the card, whatever share was asked for
     "UNSLOTH_GRPO_SEQ_PACKING": "0",  # it checks itself by running every row alone, again and again
     "UNSLOTH_BLOCK_COMPILE_LEGACY": "0",  # compiling each block costs more than a short training gains
+    "UNSLOTH_COMPILE_LOCATION": str(Path.home() / ".cache" / "wordlelib" / "unsloth"),  # not in the project
+    "UNSLOTH_DISABLE_STATISTICS": "1",  # nothing is sent anywhere without being asked
+    "VLLM_NO_USAGE_STATS": "1",
 }
 
 

@@ -4,6 +4,7 @@ The trainers are TRL's own. What stands here is what they leave open: tokens of 
 tokens of play, states that follow the policy, plain warnings, and a stop before anything is lost.
 """
 
+import copy
 import random
 import statistics
 from collections import Counter
@@ -204,6 +205,8 @@ def sft(
 
     train = tokenize(rows, tokenizer, config.max_length)
     check_labels(rows[0], train[0], tokenizer)
+    right = copy.deepcopy(tokenizer)
+    right.padding_side = "right"  # a collator may go by it, and causal attention never sees what is right
     guard, validation = SkipNonFinite(), EachEvaluation(measure)
     log = StepLog(run, config.max_minutes, guard, validation.take)
     trainer = SFTTrainer(
@@ -222,7 +225,7 @@ def sft(
         ),
         train_dataset=Dataset.from_list(train),
         eval_dataset=Dataset.from_list(tokenize(val_rows, tokenizer, config.max_length)),
-        processing_class=tokenizer,
+        processing_class=right,
         callbacks=[guard, validation, log],
     )
     _quiet(trainer)
