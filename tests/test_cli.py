@@ -190,7 +190,7 @@ LOOP = """
 from types import SimpleNamespace
 from wordlelib.callbacks import SkipNonFinite, StepLog
 log = StepLog(stage, max_minutes=0, guard=SkipNonFinite())
-state = SimpleNamespace(global_step=0, max_steps=200)
+state = SimpleNamespace(global_step=0, num_input_tokens_seen=0, max_steps=200)
 log.on_train_begin(None, state, None)
 for step in range(1, 201):
     state.global_step = step
