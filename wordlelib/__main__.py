@@ -1,6 +1,7 @@
-"""Command line: `python -m wordlelib run|eval|play|report|bench|parameters`.
+"""Command line: `python -m wordlelib run|plan|eval|play|report|bench|parameters`.
 
-Exit codes: 0 done, 1 a notebook stopped, 2 wrong use (one sentence on standard error), 130 interrupted.
+Exit codes: 0 done, 1 a notebook stopped or a recipe does not fit the card, 2 wrong use (one sentence on
+standard error), 130 interrupted.
 """
 
 import argparse
@@ -37,6 +38,20 @@ def show_run(out: Path) -> None:
         print(f"\nReplay: {jupyter} lab {runs.shown_path(recipes.prepare_replay(out))}")
     for figure in sorted(out.glob("*/figures/*.html")):
         print("Figure:", runs.shown_path(figure))
+
+
+def plan_memory(args: argparse.Namespace) -> int:
+    """Print the GPU memory that each stage of a recipe needs, and what to set when it does not fit."""
+    from wordlelib import plan
+
+    changes = recipes.parse_settings(args.set)
+    if args.model:
+        changes.setdefault("02_sft", {})["model"] = args.model
+    settings = plan.recipe_settings(args.recipe, changes)
+    print(plan.table(plan.memory(settings, args.gpu_gb)), end="\n\n")
+    fits, sentence = plan.verdict(settings, args.gpu_gb)
+    print(sentence)
+    return 0 if fits else 1
 
 
 def evaluate(args: argparse.Namespace) -> None:
@@ -82,8 +97,8 @@ def play(args: argparse.Namespace) -> None:
 
 
 def report_runs(args: argparse.Namespace) -> None:
-    """Print the tables of runs, keep runs as reference, write those of results/reference into the README."""
-    from wordlelib import report
+    """Print the tables of runs, keep runs as reference, write results and plans into the project's pages."""
+    from wordlelib import plan, report
 
     root = runs.project_root()
     reference = root / "results" / "reference"
@@ -92,6 +107,7 @@ def report_runs(args: argparse.Namespace) -> None:
             print("kept in", runs.shown_path(report.keep_run(folder, reference)))
     if args.readme:
         report.update_readme(root / "README.md", reference)
+        plan.update_page()
     if not (args.runs or args.readme):
         raise ValueError("name at least one run folder, or --readme")
     if not (args.keep or args.readme):
@@ -128,6 +144,12 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--overwrite", action="store_true", help="make finished stages again")
     sub.add_argument("--resume", action="store_true", help="keep finished stages, go on with unfinished ones")
 
+    sub = command("plan", plan_memory, "the GPU memory that a recipe needs")
+    sub.add_argument("--recipe", required=True, help="a folder of notebooks/recipes")
+    sub.add_argument("--gpu-gb", required=True, type=float, help="memory of the card in GB, such as 24")
+    sub.add_argument("--model", help="hub name or local folder in place of the recipe's model")
+    sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help="may be repeated")
+
     sub = command("eval", evaluate, "evaluate a run again")
     sub.add_argument("--run", required=True, type=Path, help="run folder with trained models")
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
@@ -141,7 +163,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("runs", nargs="*", type=Path, help="run folders")
     sub.add_argument("--markdown", action="store_true", help="as a markdown table")
     sub.add_argument("--keep", action="store_true", help="copy them, without weights, to results/reference")
-    sub.add_argument("--readme", action="store_true", help="write results/reference into the README")
+    sub.add_argument("--readme", action="store_true", help="write results and plans into the pages")
 
     command("bench", bench, "measure the fast paths")
 
@@ -154,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     args = parser().parse_args(arguments)
     try:
-        args.command(args)
+        return args.command(args) or 0
     except recipes.StageFailed as error:
         print(error, file=sys.stderr)
         return 1
@@ -164,7 +186,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted: the same command with --resume goes on", file=sys.stderr)
         return 130
-    return 0
 
 
 if __name__ == "__main__":

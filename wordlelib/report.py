@@ -97,7 +97,7 @@ def terminal_table(paths: Iterable[str | Path]) -> str:
 
 def markdown(paths: Iterable[str | Path]) -> str:
     """The tables of `terminal_table` as Markdown; same errors."""
-    return _report([read_run(path) for path in paths], _piped, secrets=True)
+    return _report([read_run(path) for path in paths], piped, secrets=True)
 
 
 def keep_run(run: str | Path, reference: str | Path) -> Path:
@@ -141,12 +141,17 @@ def check_readme(readme: str | Path, reference: str | Path) -> None:
 
 
 def _with_results(readme: Path, reference: Path) -> str:
-    text = readme.read_text(encoding="utf-8")
-    before, started, rest = text.partition(START)
-    _, ended, after = rest.partition(END)
+    return with_part(readme, START, END, _reference_tables(reference))
+
+
+def with_part(path: str | Path, start: str, end: str, body: str) -> str:
+    """The text of a page with `body` between its markers; raises ValueError when one is missing."""
+    text = Path(path).read_text(encoding="utf-8")
+    before, started, rest = text.partition(start)
+    _, ended, after = rest.partition(end)
     if not (started and ended):
-        raise ValueError(f"{shown_path(readme)} lacks the markers {START} and {END}")
-    return f"{before}{START}\n{_reference_tables(reference)}\n{END}{after}"
+        raise ValueError(f"{shown_path(path)} lacks the markers {start} and {end}")
+    return f"{before}{start}\n{body}\n{end}{after}"
 
 
 def _reference_tables(reference: Path) -> str:
@@ -154,7 +159,7 @@ def _reference_tables(reference: Path) -> str:
     for stage in sorted(reference.glob(f"**/{STAGE}")):
         run = read_run(stage.parent)
         groups.setdefault(run.rules.digest, []).append(run)
-    tables = [_report(runs, _piped, commands=True) for runs in groups.values()]
+    tables = [_report(runs, piped, commands=True) for runs in groups.values()]
     return "\n\n".join(tables) or "No reference run is kept yet."
 
 
@@ -283,10 +288,11 @@ def rows_table(rows: Sequence[dict[str, Any]]) -> str:
     cells = [
         [f"{v:.2f}" if isinstance(v, float) else f"`{v}`" * bool(v) for v in row.values()] for row in rows
     ]
-    return _piped([list(rows[0]), *cells])
+    return piped([list(rows[0]), *cells])
 
 
-def _piped(rows: list[Row]) -> str:
+def piped(rows: list[Row]) -> str:
+    """Rows of texts as a Markdown table; the first is its header."""
     lines = [f"| {' | '.join(row)} |" for row in rows]
     lines.insert(1, f"| {' | '.join(['---'] * len(rows[0]))} |")
     return "\n".join(lines)
