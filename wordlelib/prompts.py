@@ -153,18 +153,31 @@ def render_state(history: History, rules: Rules) -> str:
     return "\n".join(lines)
 
 
+# How role and other control tokens begin whatever the tokenizer: <|im_start|>, <end_of_turn>, </s>, [INST].
+_CONTROL = re.compile(r"[<\[](?!\s|/?(?:think|guess)>)")
+
+
+def shown_again(text: str) -> str:
+    """The model's own text as a later prompt shows it: any bracket that opens none of our tags gets a space.
+
+    The tokenizer of a prompt takes the text of a control token for the token, so a model that spells
+    `<|user|>` would write the environment's messages. Well-formed text stays as it is.
+    """
+    return _CONTROL.sub(r"\g<0> ", text)
+
+
 def messages(history: History, rules: Rules) -> list[dict[str, str]]:
     """The chat that asks for the next guess.
 
     `fresh`: system and user message, whatever has happened. `chat`: one conversation that grows by
-    the model's own text and the feedback of each turn.
+    the model's own text (`shown_again`) and the feedback of each turn.
     """
     chat = [{"role": "system", "content": system_prompt(rules)}]
     if rules.history == "fresh":
         return [*chat, {"role": "user", "content": render_state(history, rules)}]
     chat.append({"role": "user", "content": render_state((), rules)})
     for number, turn in enumerate(history, 1):
-        chat.append({"role": "assistant", "content": turn.text})
+        chat.append({"role": "assistant", "content": shown_again(turn.text)})
         reply = f"{render_turn(number, turn, rules)}\nTurn {number + 1} of {rules.turns}."
         chat.append({"role": "user", "content": reply})
     return chat
