@@ -446,3 +446,14 @@ def test_parts_of_a_batch_train_as_the_whole_batch(source, tmp_path):
     whole, _ = train_sft(source, tmp_path / "whole", max_steps=4, eval_every=4)
     parts, _ = train_sft(source, tmp_path / "parts", max_steps=4, eval_every=4, micro_batch_size=4)
     assert torch.allclose(flat(whole), flat(parts), atol=1e-4)
+
+
+def test_a_penalty_that_a_model_ships_with_changes_no_completion(game, tokenizer):
+    """The policy that plays is the policy that is trained: its probabilities alone."""
+    model = models.nano_model(tokenizer)
+    token = tokenizer.convert_tokens_to_ids("a")
+    always(model, token)
+    model.generation_config.repetition_penalty = 1e9
+    for temperature in (0.0, 1.0):
+        generate = players.transformers_generator(model, tokenizer, 8, temperature)
+        assert generate([[token, token]], [1]) == [[token] * 8]

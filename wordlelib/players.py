@@ -50,13 +50,17 @@ def model_player(generate: Generator, tokenizer: Any, rules: Rules) -> Player:
 
     def play(histories: list[History], seeds: list[int]) -> list[str]:
         ids = prompt_ids(tokenizer, [messages(history, rules) for history in histories])
-        turns = [
-            random.Random(f"{seed}/{len(history)}").getrandbits(32)
-            for seed, history in zip(seeds, histories, strict=True)
-        ]
-        return tokenizer.batch_decode(generate(ids, turns), skip_special_tokens=True)
+        return tokenizer.batch_decode(generate(ids, turn_seeds(histories, seeds)), skip_special_tokens=True)
 
     return play
+
+
+def turn_seeds(histories: Sequence[History], seeds: Sequence[int]) -> list[int]:
+    """The seed (32 bits) of each game's next turn, from the seed of the game."""
+    return [
+        random.Random(f"{seed}/{len(history)}").getrandbits(32)
+        for seed, history in zip(seeds, histories, strict=True)
+    ]
 
 
 def transformers_generator(
@@ -94,6 +98,7 @@ def transformers_generator(
             max_new_tokens=max_completion_length,
             do_sample=temperature > 0,
             **({"temperature": temperature, "top_k": 0, "top_p": 1.0} if temperature > 0 else {}),
+            repetition_penalty=1.0,  # some models ship with more, and letters must repeat
             pad_token_id=tokenizer.pad_token_id,
         )
         return [_up_to_end(row, ends) for row in output[:, longest:].tolist()]
