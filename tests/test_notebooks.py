@@ -161,6 +161,18 @@ def test_case_47_an_executed_notebook_holds_a_few_plain_lines_and_the_final_stat
     assert f"{folder.name}: done in" in text
 
 
+def test_the_grpo_notebook_also_trains_on_whole_games(smallest, tmp_path):
+    for stage in ("01_data_synthesis", "02_sft"):
+        shutil.copytree(smallest / stage, tmp_path / stage)
+    folder = tmp_path / "03_grpo"
+    folder.mkdir()
+    papermill("03_grpo", folder / "03_grpo.ipynb", run=tmp_path, unit="game", control="false")
+    runs.require_complete_notebook(folder / "03_grpo.ipynb")
+    assert runs.read_json(folder / "metrics.json")["steps"] == 2
+    steps = [row for row in runs.read_log(folder / "log.jsonl") if "loss" in row]
+    assert all({"rewards/game/mean", "games_win_rate", "games_turns"} <= set(row) for row in steps)
+
+
 def test_all_stages_of_a_run_play_under_the_same_rules(smallest):
     rules = [runs.read_yaml(smallest / stage / "config.yaml")["rules"] for stage in PIPELINE]
     assert all(record == rules[0] for record in rules)

@@ -52,6 +52,7 @@ SFT = {
     "seed": 0,
 }
 GRPO = {
+    "unit": "turn",
     "learning_rate": 1e-4,
     "warmup_steps": 0,
     "batch_size": 8,

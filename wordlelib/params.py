@@ -167,7 +167,14 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "engine_memory": ENGINE_MEMORY,
         "learning_rate": LEARNING_RATE,
         "warmup_steps": Param(int, "steps until the peak learning rate", "steps", 0),
-        "group_size": Param(int, "completions of one state, compared with each other", "completions", 2),
+        "unit": Param(
+            str,
+            "what is rewarded: one guess, or a whole game (states, preset and schedule are for turns)",
+            choices=("turn", "game"),
+        ),
+        "group_size": Param(
+            int, "completions of one state or games of one secret, compared with each other", "completions", 2
+        ),
         "batch_size": Param(int, "completions in a step, a multiple of group_size", "completions", 1),
         "micro_batch_size": Param(int, f"completions {MICRO_BATCH}", "completions", 0),
         **LIMITS,

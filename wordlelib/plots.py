@@ -137,13 +137,14 @@ def completion_quality(rows: Iterable[Row]) -> Any:
 
 
 def refreshed_wins(rows: Iterable[Row], references: References | None = None) -> Any:
-    """Share of the policy's own games won at each refresh of the states (`games_win_rate`)."""
+    """Share of the policy's own games won while training (`games_win_rate`): those that make new states,
+    or the rollouts of `unit: game`."""
     return _curves(
         rows,
         {"games_win_rate": "games won"},
         "Games won while training",
         "games won",
-        "Games that the policy plays on training secrets to make new states. They are sampled at the "
+        "Games that the policy plays on training secrets while it trains. They are sampled at the "
         "training temperature, so do not compare them with an evaluation that plays greedily.",
         SHARES,
         references,

@@ -5,6 +5,7 @@ tokens of play, states that follow the policy, plain warnings, and a stop before
 """
 
 import copy
+import os
 import random
 import statistics
 from collections import Counter
@@ -14,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from wordlelib import data, evaluate, models, players, rewards
+from wordlelib import data, evaluate, models, players, rewards, rollouts
 from wordlelib.prompts import is_well_formed, parse_guess
 from wordlelib.rules import Rules
 from wordlelib.runs import Run, read_json, read_log, read_yaml
@@ -237,7 +238,8 @@ def load_trained(run: Run, rules: Rules) -> tuple[Any, Any]:
     """The model of 02_sft to train on, with the backend of this stage and, on a GPU, an engine beside it."""
     config = SimpleNamespace(**read_yaml(run.input("02_sft") / "config.yaml"))
     config.backend, config.seed = run.config.backend, run.config.seed
-    config.max_length += run.config.max_completion_length
+    own_turns = rules.turns if rules.history == "chat" else 1  # that one sequence may hold
+    config.max_length += own_turns * run.config.max_completion_length
     engine_memory = run.config.engine_memory if config.backend == "unsloth" else 0.0
     return models.load_policy(run.input("02_sft") / "model", rules, config, engine_memory)
 
@@ -349,12 +351,13 @@ def grpo(
     config: Any,
     run: Run,
 ) -> dict[str, Any]:
-    """Train one guess at a time (`unit: turn`) with TRL's GRPOTrainer; returns the stage's metrics.
+    """Train with TRL's GRPOTrainer; returns the stage's metrics.
 
-    A row is a state; the reward judges the guess of each completion against the exact candidate set.
-    config: as for `sft`, and group_size, batch_size (completions a step), states, refresh_every,
-    preset, schedule, temperature, max_completion_length, beta, epsilon. `secrets`: training secrets
-    whose games refresh the states. Goes on from the last checkpoint when `run.resumed`.
+    `unit: turn`: a row is a state; the reward judges the guess of each completion against the exact
+    candidate set. `unit: game`: a row is a secret; the reward is that of the finished game (`rollouts`).
+    config: as for `sft`, and unit, group_size, batch_size (completions a step), temperature,
+    max_completion_length, beta, epsilon, and for turns states, refresh_every, preset, schedule.
+    `secrets`: training secrets, which are played. Goes on from the last checkpoint when `run.resumed`.
     """
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
@@ -362,8 +365,12 @@ def grpo(
     from wordlelib.callbacks import SkipNonFinite, StepLog, WeightSchedule, timed
 
     rules = solver.rules
-    functions, weights = rewards.make_reward_functions(config.preset, solver, rules)
-    states_a_step = config.batch_size // config.group_size
+    whole_games = config.unit == "game"
+    if whole_games:
+        functions, weights = [rollouts.reward_function(rules)], [1.0]
+    else:
+        functions, weights = rewards.make_reward_functions(config.preset, solver, rules)
+    rows_a_step = config.batch_size // config.group_size
     parts: dict[str, float] = {}
     if hasattr(model, "load_lora"):  # hands the present adapter to the engine
         model.load_lora = timed(model.load_lora, "sync", parts)
@@ -379,16 +386,34 @@ def grpo(
         games["games_played"] = len(records)
         return policy_states(records, solver)
 
-    source = States(
-        states,
-        run.dir / "states",
-        config.refresh_every * states_a_step,
-        timed(play_round, "refresh", parts) if config.states == "refreshed" else None,
-    )
+    if whole_games:
+        os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # `rollout_func` is, and TRL is pinned
+        row = rollouts.secret_rows(secrets, rules, config.seed)
+        rollout_func = rollouts.make_rollout_func(
+            generate,
+            tokenizer,
+            solver.words,
+            rules,
+            seed=config.seed,
+            max_completion_length=config.max_completion_length,
+            # Unsloth cuts at a length of its own, without a word
+            limit=getattr(model, "max_seq_length", None) or model.config.max_position_embeddings,
+        )
+    else:
+        rollout_func = None
+        row = States(
+            states,
+            run.dir / "states",
+            config.refresh_every * rows_a_step,
+            timed(play_round, "refresh", parts) if config.states == "refreshed" else None,
+        ).__getitem__
 
     def group_health(completions: Sequence[Any], **columns: Any) -> list[float]:
-        """Logs `completion_statistics` on the way; its own value is 1 for a well-formed completion."""
-        texts = [rewards.text_of(completion) for completion in completions]
+        """Logs `completion_statistics` on the way; its own value is 1 for a well-formed completion.
+
+        Of a game, one turn stands for all.
+        """
+        texts = columns.get("text") or [rewards.text_of(completion) for completion in completions]
         for name, value in completion_statistics(texts, config.group_size, solver).items():
             columns["log_metric"](name, value)
         return [float(is_well_formed(text, rules.length, rules.alphabet)) for text in texts]
@@ -418,20 +443,22 @@ def grpo(
             vllm_importance_sampling_correction=False,
             reward_weights=[*weights, 0.0],
             logging_steps=1,
-            shuffle_dataset=False,  # `States` decides the order, by row number
+            shuffle_dataset=False,  # `row` decides the order, by row number
             chat_template_kwargs=players.TEMPLATE_OPTIONS,
         ),
         train_dataset=Dataset.from_dict(
-            {"row": range((config.max_steps or UNLIMITED_STEPS) * states_a_step)}
-        ).with_transform(lambda batch: _columns([source[i] for i in batch["row"]])),
+            {"row": range((config.max_steps or UNLIMITED_STEPS) * rows_a_step)}
+        ).with_transform(lambda batch: _columns([row(i) for i in batch["row"]])),
         reward_funcs=[*functions, group_health],
+        rollout_func=rollout_func,
         processing_class=tokenizer,
         callbacks=[guard, log],
     )
-    schedule = rewards.make_schedule(config.schedule, config.preset)
-    trainer.add_callback(
-        WeightSchedule(trainer, lambda *now: [*rewards.weights_at(schedule, *now).values(), 0.0])
-    )
+    if not whole_games:
+        schedule = rewards.make_schedule(config.schedule, config.preset)
+        trainer.add_callback(
+            WeightSchedule(trainer, lambda *now: [*rewards.weights_at(schedule, *now).values(), 0.0])
+        )
     trainer._generate = timed(trainer._generate, "generate", parts)
     trainer._calculate_rewards = timed(trainer._calculate_rewards, "reward", parts)
     _quiet(trainer)
