@@ -1,4 +1,4 @@
-"""The nano model, loading, adapters and merging."""
+"""The nano model, loading, saving and adapters."""
 
 import json
 import sys
@@ -99,6 +99,7 @@ def test_a_save_that_fails_leaves_the_older_model(tokenizer, tmp_path, monkeypat
     with pytest.raises(OSError, match="full disk"):
         models.save(models.nano_model(tokenizer, 1), tokenizer, folder)
     monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
     kept, _ = models.load(folder, rules_for(Words(("abc",), ("abc",))))
     assert torch.allclose(logits(kept.cpu()), logits(model))
 
@@ -154,37 +155,6 @@ def test_an_adapter_of_the_nano_model_brings_its_base_along(game, tokenizer, tmp
     (tmp_path / "one").rename(tmp_path / "gone")
     last, _ = models.load(tmp_path / "two", game[1])
     assert torch.allclose(logits(model), logits(last.cpu()), atol=1e-5)
-
-
-def test_case_40_a_merged_model_answers_as_the_adapter_model(game, tokenizer, adapted, tmp_path):
-    train_adapter(adapted)
-    expected = logits(adapted)
-    folder = models.merge(adapted, tokenizer, tmp_path / "merged", PROMPTS)
-    merged, _ = models.load(folder, game[1])
-    assert torch.allclose(expected, logits(merged.cpu()), atol=1e-4)
-    assert torch.equal(expected, logits(adapted)), "the adapter model was changed"
-    assert "lora" not in json.dumps(list(merged.state_dict()))
-
-
-def test_case_40_a_merge_that_differs_is_refused(tokenizer, adapted, tmp_path, monkeypatch):
-    train_adapter(adapted)
-    save = models.save
-
-    def spoil(model, tokenizer, folder):
-        model.model.layers[0].mlp.down_proj.weight.data += 1
-        save(model, tokenizer, folder)
-
-    monkeypatch.setattr(models, "save", spoil)
-    with pytest.raises(ValueError, match="keep the adapter"):
-        models.merge(adapted, tokenizer, tmp_path / "merged", PROMPTS)
-
-
-def test_case_40_four_bit_weights_are_no_base_for_a_merge(tokenizer, adapted, tmp_path):
-    train_adapter(adapted)
-    adapted.base_model.model.is_loaded_in_4bit = True
-    with pytest.raises(ValueError, match="load the base in 16 bit"):
-        models.merge(adapted, tokenizer, tmp_path / "merged", PROMPTS)
-    assert not (tmp_path / "merged").exists()
 
 
 # Backends ----------------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ def test_every_imported_package_is_declared():
     declared = {name.lower() for part in EXTRAS.values() for name in pins(part)}
     declared |= {name.lower() for name in pins(PROJECT["dependencies"])}
     known = {"yaml": "pyyaml", "IPython": "ipykernel", "tokenizers": "transformers"}
+    known |= {"huggingface_hub": "transformers", "safetensors": "transformers"}
     known |= {"nbclient": "papermill", "nbconvert": "jupyterlab"}
     for path in [*(ROOT / "wordlelib").glob("*.py"), *(ROOT / "tests").glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):

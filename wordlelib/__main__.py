@@ -1,4 +1,4 @@
-"""Command line: `python -m wordlelib run|plan|eval|play|report|bench|parameters`.
+"""Command line: `python -m wordlelib run|plan|eval|play|export|report|bench|parameters`.
 
 Exit codes: 0 done, 1 a notebook stopped or a recipe does not fit the card, 2 wrong use (one sentence on
 standard error), 130 interrupted.
@@ -96,6 +96,19 @@ def play(args: argparse.Namespace) -> None:
     print(f"won in {record['n_guesses']}" if record["won"] else f"lost: the secret was {secret.upper()}")
 
 
+def export_model(args: argparse.Namespace) -> None:
+    """Make a trained model ready for others: merged 16-bit weights, GGUF, or a push to the hub."""
+    from wordlelib import export
+
+    if args.to == "merged":
+        said = export.merged(args.run, args.stage, args.out, args.overwrite)
+    elif args.to == "gguf":
+        said = export.gguf(args.run, args.stage, args.out, args.overwrite, args.outtype)
+    else:
+        said = export.hub(args.run, args.stage, args.repo, args.out)
+    print(said)
+
+
 def report_runs(args: argparse.Namespace) -> None:
     """Print the tables of runs, keep runs as reference, write results and plans into the project's pages."""
     from wordlelib import plan, report
@@ -158,6 +171,17 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--model", required=True, help="model folder or hub name")
     sub.add_argument("--secret", required=True, help="the word to find")
     sub.add_argument("--max-completion-length", type=int, default=64, help="tokens (64)")
+
+    sub = command("export", export_model, "make a trained model ready for others")
+    sub.add_argument("--run", required=True, type=Path, help="run folder with trained models")
+    sub.add_argument(
+        "--stage", choices=("02_sft", "03_grpo"), default="03_grpo", help="whose model (03_grpo)"
+    )
+    sub.add_argument("--to", choices=("merged", "gguf", "hub"), required=True, help="what to make of it")
+    sub.add_argument("--out", default="", metavar="FOLDER", help="folder to make, or for the hub to push")
+    sub.add_argument("--outtype", default="bf16", help="of the GGUF: bf16, f16, q8_0, … (bf16)")
+    sub.add_argument("--repo", default="", metavar="USER/NAME", help="repository on the hub")
+    sub.add_argument("--overwrite", action="store_true", help="replace an earlier export")
 
     sub = command("report", report_runs, "the results table of runs")
     sub.add_argument("runs", nargs="*", type=Path, help="run folders")

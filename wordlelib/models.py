@@ -1,19 +1,17 @@
-"""Models: the nano model, loading, adapters, saving, merging. Heavy libraries load inside functions."""
+"""Models: the nano model, loading, adapters, saving. Heavy libraries load inside functions."""
 
 import copy
 import json
 import os
 import re
-import shutil
 import sys
 import zlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from wordlelib import prompts
 from wordlelib.rules import Rules
-from wordlelib.runs import project_path
+from wordlelib.runs import project_path, replacing_folder
 
 NANO = "nano"
 OWN_BASE = "base"  # folder inside an adapter's, for a base that has no name of its own
@@ -363,42 +361,9 @@ def save(model: Any, tokenizer: Any, folder: str | Path) -> None:
     An adapter's base must be a folder or hub name of its own; the nano model has none, so its
     base is written beside the adapter.
     """
-    folder = Path(folder)
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    adapter = getattr(model, "peft_config", {}).get("default")
-    if adapter and not adapter.base_model_name_or_path:
-        copy.deepcopy(model).unload().save_pretrained(temporary / OWN_BASE)
-    model.save_pretrained(temporary)
-    tokenizer.save_pretrained(temporary)
-    shutil.rmtree(folder, ignore_errors=True)
-    os.replace(temporary, folder)
-
-
-def merge(model: Any, tokenizer: Any, folder: str | Path, prompts_ids: Sequence[Sequence[int]]) -> Path:
-    """Fold the adapter into its 16- or 32-bit base, save, reload, and compare before returning.
-
-    `prompts_ids`: token ids of a few prompts; the reloaded model must give the logits of the adapter
-    model within a tolerance of its precision, or ValueError is raised. The adapter is left as it is.
-    """
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    if getattr(model, "is_loaded_in_4bit", False):
-        raise ValueError("merging into 4-bit weights loses the training: load the base in 16 bit first")
-    require_trained_adapter(model)
-    merged = copy.deepcopy(model).merge_and_unload()
-    save(merged, tokenizer, folder)
-    reloaded = AutoModelForCausalLM.from_pretrained(folder, dtype=merged.dtype).to(model.device)
-    tolerance = 1e-3 if merged.dtype == torch.float32 else 0.25
-    model.eval()
-    with torch.no_grad():
-        for ids in prompts_ids:
-            batch = torch.tensor([list(ids)], device=model.device)
-            gap = (model(batch).logits - reloaded(batch).logits).abs().max().item()
-            if gap > tolerance:
-                raise ValueError(
-                    f"the merged model in {folder} differs from the adapter model by {gap:.3g} in its "
-                    f"logits (tolerance {tolerance}): keep the adapter"
-                )
-    return Path(folder)
+    with replacing_folder(folder) as temporary:
+        adapter = getattr(model, "peft_config", {}).get("default")
+        if adapter and not adapter.base_model_name_or_path:
+            copy.deepcopy(model).unload().save_pretrained(temporary / OWN_BASE)
+        model.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)

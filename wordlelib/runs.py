@@ -79,6 +79,20 @@ def replacing(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def replacing_folder(path: str | Path) -> Iterator[Path]:
+    """As `replacing`, for a folder: an older one at `path` is kept unless all goes well."""
+    temporary = Path(path).with_name(f".{Path(path).name}.{os.getpid()}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        shutil.rmtree(path, ignore_errors=True)
+        os.replace(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write a whole file or nothing."""
     with replacing(path) as temporary:
