@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from wordlelib import data, evaluate, models, players, rewards, rollouts
+from wordlelib import data, evaluate, export, models, players, rewards, rollouts
 from wordlelib.prompts import is_well_formed, parse_guess
 from wordlelib.rules import Rules
 from wordlelib.runs import Run, read_json, read_log, read_yaml
@@ -261,8 +261,15 @@ def continue_sft(run: Run, model: Any, tokenizer: Any, minutes: float) -> dict[s
     control.dir.mkdir(exist_ok=True)
     models.restore(model, sft_folder / "model")
     metrics = sft(model, tokenizer, source.rows("sft"), source.rows("sft_val"), config, control)
-    models.save(model, tokenizer, control.dir / "model")
+    save(model, tokenizer, run, "sft_continued")
     return {f"control_{name}": value for name, value in metrics.items()}
+
+
+def save(model: Any, tokenizer: Any, run: Run, player: str) -> None:
+    """Write the weights of `player`, with a model card, where `players.MODEL_FOLDERS` has them."""
+    folder = run.dir.parent / players.MODEL_FOLDERS[player]
+    models.save(model, tokenizer, folder)
+    export.write_card(folder, run.dir.parent, player)
 
 
 def training_metrics(log: Sequence[Mapping[str, float]], value: str) -> dict[str, float | None]:
