@@ -12,7 +12,8 @@ from wordlelib.runs import Run, read_log
 
 NON_FINITE_IN_A_ROW = 5  # skipped steps after which training stops
 PROGRESS_SECONDS = 10  # between two printed lines
-SHOWN = ("loss", "eval_loss", "val_win_rate", "reward", "games_win_rate", "tokens_per_s")
+SHOWN = ("loss", "eval_loss", "val_win_rate", "reward", "games_win_rate", "tokens_per_s", "step_seconds")
+SHOWN += ("generate_seconds", "sync_seconds", "reward_seconds", "update_seconds")
 
 
 class SkipNonFinite(TrainerCallback):
@@ -110,8 +111,12 @@ class StepLog(TrainerCallback):
         if "loss" in row and steps:
             row["step_seconds"] = (now - self.last) / steps
             row["tokens_per_s"] = (state.num_input_tokens_seen - self.tokens) / (now - self.last)
-            row |= {f"{name}_seconds": seconds / steps for name, seconds in self.parts.items()}
-            self.parts.clear()
+            if self.parts:
+                row |= {f"{name}_seconds": seconds / steps for name, seconds in self.parts.items()}
+                # sync happens within generation; what is neither of these is the update
+                others = sum(seconds for name, seconds in self.parts.items() if name != "sync")
+                row["update_seconds"] = row["step_seconds"] - others / steps
+                self.parts.clear()
             self.last, self.step, self.tokens = now, state.global_step, state.num_input_tokens_seen
         row |= {"memory_gib": memory_gib(), "skipped_steps": self.guard.skipped}
         self.run.log(row)

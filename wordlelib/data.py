@@ -287,6 +287,11 @@ class Data(NamedTuple):
         held_out = self.split.val + self.split.test
         return without(self.words, held_out) if self.rules.lexicon == "train" else self.words
 
+    @property
+    def longest_completion(self) -> int:
+        """Tokens of the longest completion that the SFT rows teach."""
+        return self.card["files"]["sft"]["tokens"]["completion"]["max"]
+
     def rows(self, part: str) -> list[Row]:
         """The rows of `sft`, `sft_val` or `states`.
 

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -181,16 +182,21 @@ def existing(name: str | Path) -> str:
 
 
 ENGINE_SEQUENCES = 512  # generated side by side: a step's completions in one wave
+GRAPH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 384, 512]  # each costs half a second at the start
 LINEAR_LAYERS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
-# What Unsloth and vLLM read when they are imported.
+ENGINE_QUIET = {"VLLM_LOGGING_LEVEL": "ERROR", "TQDM_DISABLE": "1"}  # hundreds of lines a start
+CACHE = Path.home() / ".cache" / "wordlelib"
+
+# What Unsloth, vLLM and tqdm read when they are imported.
 GPU_SWITCHES = {
     "UNSLOTH_VLLM_STANDBY": "0",  # standby takes most of the card, whatever share was asked for
     "UNSLOTH_GRPO_SEQ_PACKING": "0",  # it checks itself by running every row alone, again and again
     "UNSLOTH_BLOCK_COMPILE_LEGACY": "0",  # compiling each block costs more than a short training gains
-    "UNSLOTH_COMPILE_LOCATION": str(Path.home() / ".cache" / "wordlelib" / "unsloth"),  # not in the project
+    "UNSLOTH_COMPILE_LOCATION": str(CACHE / "unsloth"),  # else in the working folder
     "UNSLOTH_DISABLE_STATISTICS": "1",  # nothing is sent anywhere without being asked
     "VLLM_NO_USAGE_STATS": "1",
+    **ENGINE_QUIET,
 }
 
 
@@ -213,13 +219,19 @@ def use_backend(backend: str) -> None:
         raise RuntimeError(
             "backend unsloth needs an NVIDIA GPU, and torch sees none: use backend transformers"
         )
-    os.environ.update({name: os.environ.get(name, value) for name, value in GPU_SWITCHES.items()})
+    _set_switches(GPU_SWITCHES)
     try:
         import unsloth  # noqa: F401
     except ImportError as error:
         raise RuntimeError(
             f"backend unsloth cannot be imported ({error}): install the extra [gpu]"
         ) from error
+
+
+def _set_switches(switches: Mapping[str, str]) -> None:
+    """Environment variables that the user has not set."""
+    for name, value in switches.items():
+        os.environ.setdefault(name, value)
 
 
 def load_policy(name: str | Path, rules: Rules, config: Any, engine_memory: float = 0.0) -> tuple[Any, Any]:
@@ -278,6 +290,7 @@ def _load_unsloth(name: str | Path, rules: Rules, config: Any, engine_memory: fl
             use_gradient_checkpointing=False,
             random_state=config.seed,
         )
+    model.generation_config.max_length = None  # it would warn at every generation that it is not used
     return model, load_tokenizer(name, rules)
 
 
@@ -312,6 +325,7 @@ def load_engine(base: str, rank: int, memory: float, max_length: int) -> Any:
     It takes the share `memory` of the GPU and runs in a process of its own, so that dropping it gives
     the memory back. max_length: tokens of the longest prompt and completion together.
     """
+    _set_switches(ENGINE_QUIET)
     from vllm import LLM
 
     return LLM(
@@ -320,6 +334,7 @@ def load_engine(base: str, rank: int, memory: float, max_length: int) -> Any:
         gpu_memory_utilization=memory,
         max_model_len=max_length,
         max_num_seqs=ENGINE_SEQUENCES,
+        compilation_config={"cudagraph_capture_sizes": GRAPH_SIZES},
         enable_lora=rank > 0,
         **({"max_lora_rank": engine_rank(rank)} if rank else {}),
     )

@@ -258,6 +258,11 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
                 f"{stage}: batch_size {batch} is not a multiple of group_size {group}; "
                 f"use batch_size {math.ceil(batch / group) * group}"
             )
+        if values["backend"] == "unsloth" and values["beta"]:
+            raise ValueError(
+                f"{stage}: with backend unsloth, beta measures the distance to the base model and not to the "
+                "SFT model; use beta 0"
+            )
     if micro := values.get("micro_batch_size"):
         batch = values["batch_size"]
         if batch % micro:

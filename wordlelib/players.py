@@ -155,8 +155,14 @@ def policy_generator(
     engine = getattr(model, "vllm_engine", None)
     if engine is None:
         return transformers_generator(model, tokenizer, max_completion_length, temperature)
+    from wordlelib.models import CACHE
+
+    # The adapter goes over in memory; the folder gets its configuration only.
     return vllm_generator(
-        engine, max_completion_length, temperature, lambda: model.load_lora("policy", load_tensors=True)
+        engine,
+        max_completion_length,
+        temperature,
+        lambda: model.load_lora(str(CACHE / "policy"), load_tensors=True),
     )
 
 

@@ -26,9 +26,8 @@ IGNORED = -100  # label of a token that carries no loss
 UNLIMITED_STEPS = 10_000  # when only minutes limit the training
 GAMES_A_ROUND = 256  # games that refresh the states
 
-# Parts of a GRPO step that are timed; what remains is the update. Handing the adapter to the engine
-# (sync) is a part of generation and of refreshing.
-PARTS = ("generate_seconds", "sync_seconds", "reward_seconds", "refresh_seconds")
+# Parts of a GRPO step. Handing the adapter to the engine (sync) is a part of generation.
+PARTS = tuple(f"{part}_seconds" for part in ("generate", "sync", "reward", "update", "refresh"))
 
 # What a log row can show, the limit above which it is worth a warning, and what to say; each name is
 # also the anchor of a section in notebooks/troubleshooting.md.
@@ -159,8 +158,11 @@ def _common_arguments(config: Any, folder: Path) -> dict[str, Any]:
         "output_dir": str(folder / "checkpoints"),
         "per_device_train_batch_size": micro_batch,
         "gradient_accumulation_steps": config.batch_size // micro_batch,
+        # Unsloth has defaults of its own for these.
         "optim": "adamw_torch_fused",
         "weight_decay": 0.0,
+        "torch_empty_cache_steps": None,
+        "logging_nan_inf_filter": True,
         "learning_rate": config.learning_rate,
         "lr_scheduler_type": "linear" if config.max_steps else "constant_with_warmup",
         "warmup_steps": config.warmup_steps,
