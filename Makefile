@@ -1,6 +1,7 @@
 # make demo   the whole pipeline on two CPU cores, into results/cpu-demo
 # make test   lint, unit and property tests, every notebook
 # make lab    JupyterLab on the notebooks
+# make test-gpu   the GPU path, in the environment that is active (environment.yml), on a real model
 #
 # Each target first creates .venv when it is missing or pyproject.toml has changed.
 # PYTHON=python3.12 takes another interpreter, RUN=results/mine another run folder. pip takes what its
@@ -11,13 +12,16 @@ PYTHON ?= python3
 RUN ?= results/cpu-demo
 BIN := .venv/bin
 
-.PHONY: demo test lint lab clean
+.PHONY: demo test test-gpu lint lab clean
 
 demo: .venv/installed
 	$(BIN)/python -m wordlelib run --recipe cpu-demo --out $(RUN) --resume
 
 test: lint
 	$(BIN)/python -m pytest
+
+test-gpu:
+	python -m pytest -m gpu tests/test_gpu.py
 
 lint: .venv/installed
 	$(BIN)/ruff check
