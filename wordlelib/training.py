@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from wordlelib import data, evaluate, export, models, players, rewards, rollouts
 from wordlelib.prompts import is_well_formed, parse_guess
@@ -351,6 +351,72 @@ def policy_states(records: Sequence[Mapping[str, Any]], solver: Solver) -> list[
     return list(rows.values())
 
 
+class Task(NamedTuple):
+    """What GRPO trains on.
+
+    row(i): row number i, the same whenever it is asked for. functions: rewards. weights(step, max_steps,
+    format share): one a function. rollout_func: how TRL is to play a row, None for one completion.
+    """
+
+    row: Callable[[int], Row]
+    functions: list[Callable[..., list[float]]]
+    weights: Callable[[int, int, float], list[float]]
+    rollout_func: Callable[..., Row] | None
+
+
+def _turns(states: Sequence[Row], solver: Solver, config: Any, run: Run, play: Callable[[int], Any]) -> Task:
+    """`unit: turn`: a row is a state, and the reward judges its guess against the exact candidate set."""
+    functions, _ = rewards.make_reward_functions(config.preset, solver, solver.rules)
+    schedule = rewards.make_schedule(config.schedule, config.preset)
+    rows_a_round = config.refresh_every * config.batch_size // config.group_size
+    source = States(states, run.dir / "states", rows_a_round, play if config.states == "refreshed" else None)
+
+    def weights(*now: Any) -> list[float]:
+        return list(rewards.weights_at(schedule, *now).values())
+
+    return Task(source.__getitem__, functions, weights, None)
+
+
+def _whole_games(
+    secrets: Sequence[str],
+    generate: players.Generator,
+    model: Any,
+    tokenizer: Any,
+    solver: Solver,
+    config: Any,
+) -> Task:
+    """`unit: game`: a row is a secret, and the reward is that of the finished game (`rollouts`)."""
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # `rollout_func` is, and TRL is pinned
+    rollout_func = rollouts.make_rollout_func(
+        generate,
+        tokenizer,
+        solver.words,
+        solver.rules,
+        seed=config.seed,
+        max_completion_length=config.max_completion_length,
+        # Unsloth cuts at a length of its own, without a word
+        limit=getattr(model, "max_seq_length", None) or model.config.max_position_embeddings,
+    )
+    row = rollouts.secret_rows(secrets, solver.rules, config.seed)
+    return Task(row, [rollouts.reward_function(solver.rules)], lambda *now: [1.0], rollout_func)
+
+
+def _group_health(group_size: int, solver: Solver) -> Callable[..., list[float]]:
+    """A reward function that logs `completion_statistics` on the way; its value is 1 for a well-formed text.
+
+    Of a game, one turn stands for all.
+    """
+    rules = solver.rules
+
+    def group_health(completions: Sequence[Any], **columns: Any) -> list[float]:
+        texts = columns.get("text") or [rewards.text_of(completion) for completion in completions]
+        for name, value in completion_statistics(texts, group_size, solver).items():
+            columns["log_metric"](name, value)
+        return [float(is_well_formed(text, rules.length, rules.alphabet)) for text in texts]
+
+    return group_health
+
+
 def grpo(
     model: Any,
     tokenizer: Any,
@@ -374,18 +440,12 @@ def grpo(
     from wordlelib.callbacks import SkipNonFinite, StepLog, WeightSchedule, timed
 
     rules = solver.rules
-    whole_games = config.unit == "game"
-    if whole_games:
-        functions, weights = [rollouts.reward_function(rules)], [1.0]
-    else:
-        functions, weights = rewards.make_reward_functions(config.preset, solver, rules)
-    rows_a_step = config.batch_size // config.group_size
     parts: dict[str, float] = {}
+    games: dict[str, float] = {}
     if hasattr(model, "load_lora"):  # hands the present adapter to the engine
         model.load_lora = timed(model.load_lora, "sync", parts)
     generate = players.policy_generator(model, tokenizer, config.max_completion_length, config.temperature)
     player = players.model_player(generate, tokenizer, rules)
-    games: dict[str, float] = {}
 
     def play_round(k: int) -> list[Row]:
         seed = config.seed + 1000 * (k + 1)
@@ -395,45 +455,20 @@ def grpo(
         games["games_played"] = len(records)
         return policy_states(records, solver)
 
-    if whole_games:
-        os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # `rollout_func` is, and TRL is pinned
-        row = rollouts.secret_rows(secrets, rules, config.seed)
-        rollout_func = rollouts.make_rollout_func(
-            generate,
-            tokenizer,
-            solver.words,
-            rules,
-            seed=config.seed,
-            max_completion_length=config.max_completion_length,
-            # Unsloth cuts at a length of its own, without a word
-            limit=getattr(model, "max_seq_length", None) or model.config.max_position_embeddings,
-        )
-    else:
-        rollout_func = None
-        row = States(
-            states,
-            run.dir / "states",
-            config.refresh_every * rows_a_step,
-            timed(play_round, "refresh", parts) if config.states == "refreshed" else None,
-        ).__getitem__
-
-    def group_health(completions: Sequence[Any], **columns: Any) -> list[float]:
-        """Logs `completion_statistics` on the way; its own value is 1 for a well-formed completion.
-
-        Of a game, one turn stands for all.
-        """
-        texts = columns.get("text") or [rewards.text_of(completion) for completion in completions]
-        for name, value in completion_statistics(texts, config.group_size, solver).items():
-            columns["log_metric"](name, value)
-        return [float(is_well_formed(text, rules.length, rules.alphabet)) for text in texts]
-
-    guard = SkipNonFinite()
-
     def games_once() -> dict[str, float]:
         taken = dict(games)
         games.clear()
         return taken
 
+    if config.unit == "game":
+        task = _whole_games(secrets, generate, model, tokenizer, solver, config)
+    else:
+        task = _turns(states, solver, config, run, timed(play_round, "refresh", parts))
+
+    def weights(*now: Any) -> list[float]:
+        return [*task.weights(*now), 0.0]  # the health of groups is logged, not rewarded
+
+    guard = SkipNonFinite()
     log = StepLog(run, config.max_minutes, guard, games_once, warnings_of, parts)
     trainer = GRPOTrainer(
         model=model,
@@ -450,24 +485,20 @@ def grpo(
             # One update per generation: the policy that is trained is the one that sampled, so there is
             # no other policy to correct for, and nothing to score again.
             vllm_importance_sampling_correction=False,
-            reward_weights=[*weights, 0.0],
+            reward_weights=weights(0, 1, 0.0),
             logging_steps=1,
             shuffle_dataset=False,  # `row` decides the order, by row number
             chat_template_kwargs=players.TEMPLATE_OPTIONS,
         ),
         train_dataset=Dataset.from_dict(
-            {"row": range((config.max_steps or UNLIMITED_STEPS) * rows_a_step)}
-        ).with_transform(lambda batch: _columns([row(i) for i in batch["row"]])),
-        reward_funcs=[*functions, group_health],
-        rollout_func=rollout_func,
+            {"row": range((config.max_steps or UNLIMITED_STEPS) * config.batch_size // config.group_size)}
+        ).with_transform(lambda batch: _columns([task.row(i) for i in batch["row"]])),
+        reward_funcs=[*task.functions, _group_health(config.group_size, solver)],
+        rollout_func=task.rollout_func,
         processing_class=tokenizer,
         callbacks=[guard, log],
     )
-    if not whole_games:
-        schedule = rewards.make_schedule(config.schedule, config.preset)
-        trainer.add_callback(
-            WeightSchedule(trainer, lambda *now: [*rewards.weights_at(schedule, *now).values(), 0.0])
-        )
+    trainer.add_callback(WeightSchedule(trainer, weights))
     trainer._generate = timed(trainer._generate, "generate", parts)
     trainer._calculate_rewards = timed(trainer._calculate_rewards, "reward", parts)
     _quiet(trainer)
