@@ -23,30 +23,40 @@ GB = 10**9
 # functions share the outputs), q and attention output, k and v, gate and up. transformers with PEFT: norm
 # inputs in float32, an input copy for each adapter, silu(gate) and its product with up besides; a test
 # counts these.
-# full: all weights are trained, so each layer's own input is kept in place of the adapters' copies.
-KEPT = {"unsloth": (8, 4, 4, 4), "transformers": (18, 6, 4, 8), "full": (16, 4, 4, 8)}
+# Of all weights, each layer's own input is kept in place of the adapters' copies; with unsloth as measured.
+KEPT = {
+    "unsloth": (8, 4, 4, 4),
+    "unsloth, all weights": (16, 4, 4, 4),
+    "transformers": (18, 6, 4, 8),
+    "transformers, all weights": (16, 4, 4, 8),
+}
 # Qwen3 norms queries and keys before the rotation and keeps those inputs too: per unit of both widths.
-KEPT_BY_QK_NORM = {"unsloth": 2, "transformers": 4, "full": 6}
+KEPT_BY_QK_NORM = {
+    "unsloth": 2,
+    "unsloth, all weights": 6,
+    "transformers": 4,
+    "transformers, all weights": 6,
+}
 # Bytes a token in use while one layer runs, per unit of hidden and intermediate width: gradients of a
 # layer's input and output, and of gate and up.
 AT_WORK = (8, 4)
 # Unsloth computes the loss in pieces of the batch. SFT: its budget is 4 GiB at 16 bytes a logit, of which
-# its compiled kernels use about 10 (bfloat16 logits and gradient, float32 in between). GRPO: 2 GiB.
+# its compiled kernels use about 10 (bfloat16 logits and gradient, float32 in between); on an H100 the
+# peak of 128 rows leaves room for half a GiB. GRPO: 2 GiB.
 LOSS_BYTES_PER_LOGIT = {"02_sft": 10, "03_grpo": 8}
-LOSS_PIECE = {"02_sft": 2.5 * GIB, "03_grpo": 2.0 * GIB}
+LOSS_PIECE = {"02_sft": 0.5 * GIB, "03_grpo": 2.0 * GIB}
 # TRL's loss on whole logits: bfloat16 logits, float32 copy, log-softmax and gradient, bfloat16 gradient.
 PLAIN_LOSS_BYTES_PER_LOGIT = 16
 # The engine's own tensors at their largest, which it sets aside before it sizes its cache: sampling for
-# all sequences, or reading 8,192 prompt tokens. From the table of measured profiles of a 4B model with this
-# vocabulary in unsloth_zoo 2026.10.9, vllm_utils.py: 5.5 MiB a sequence, 0.62 GiB for the tokens.
-ENGINE_BYTES_PER_LOGIT = 38
+# all sequences, or reading 8,192 prompt tokens. vLLM 0.26 on an H100 reported 0.24 GiB for 512 sequences.
+ENGINE_BYTES_PER_LOGIT = 4
 ENGINE_TOKENS = 8192
 ENGINE_BYTES_PER_TOKEN = 8  # per unit of intermediate width
-ENGINE_OUTSIDE_TORCH = 0.13 * GIB  # the same table's column "Non-Torch Forward"
-# Beside the tensors: CUDA context and libraries, captured graphs of the engine (0.15 to 0.5 GiB for 1B to
-# 8B models, the same file), and what the allocator holds between tensors of changing size.
+ENGINE_OUTSIDE_TORCH = 0.07 * GIB  # reported in the same place
+# Beside the tensors: CUDA context and libraries, captured graphs of the engine (1.05 GiB for 102 of them,
+# the same place), and what the allocator holds between tensors of changing size.
 CONTEXT = 0.7 * GIB
-ENGINE_GRAPHS = 0.5 * GIB
+ENGINE_GRAPHS = 1.05 * GIB
 FRAGMENTATION = 0.05  # share of what training needs for a while
 # Longest prompt and SFT row in tokens of Qwen's tokenizer: of 40,000 states with `words` 285 and 318 (the
 # mean row has 212), of 6,000 with `both` 335 and 363, with `symbols` 179 and 222; and a margin, since Qwen3's
@@ -201,7 +211,7 @@ def adapter_parameters(shape: Shape, rank: int) -> int:
 
 def kept_bytes(shape: Shape, backend: str, adapter: str) -> float:
     """Bytes a token that the forward pass keeps for the backward pass, without gradient checkpointing."""
-    way = "full" if adapter == "none" else backend
+    way = f"{backend}, all weights" if adapter == "none" else backend
     hidden, query, key, intermediate = KEPT[way]
     extra = KEPT_BY_QK_NORM[way] * shape.qk_norm
     return shape.layers * (
