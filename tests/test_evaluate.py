@@ -1,5 +1,6 @@
 """The harness: strict play, records, summaries, intervals and paired tests."""
 
+import gzip
 import json
 import math
 import random
@@ -546,6 +547,18 @@ def test_a_corrupt_games_file_is_refused_with_its_line(tmp_path, change, message
     path.write_text(first + change(second))
     with pytest.raises(ValueError, match=f"games.jsonl, {message}"):
         read_games(path)
+
+
+@pytest.mark.parametrize("damage", [lambda packed: packed[:-9], lambda packed: b"no gzip file"])
+def test_a_damaged_archive_of_games_is_refused(tmp_path, damage):
+    path = tmp_path / "games.jsonl"
+    write_games(path, [game("crane", "crane"), game("slate", "slate")])
+    packed = tmp_path / "games.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read_games(packed) == read_games(path)
+    packed.write_bytes(damage(packed.read_bytes()))
+    with pytest.raises(ValueError, match=r"games.jsonl.gz: not a whole gzip file"):
+        read_games(packed)
 
 
 def test_games_of_other_rules_are_refused(tmp_path):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from conftest import ROOT
 
-from wordlelib.evaluate import flat_metrics, play_games, write_games
+from wordlelib.evaluate import flat_metrics, play_games, read_games, write_games
 from wordlelib.prompts import completion
 from wordlelib.report import (
     END,
@@ -263,6 +263,11 @@ def test_a_kept_run_has_what_the_tables_need_and_neither_weights_nor_rows(tmp_pa
     assert "02_sft/figures/loss.html" not in names
     before, after = (table_rows(markdown([folder]), "All secrets")["grpo"] for folder in (run, kept))
     assert {**after, "folder": ""} == {**before, "folder": ""}
+    assert read_games(kept / "04_eval" / "games.jsonl.gz") == read_games(run / "04_eval" / "games.jsonl")
+    assert "04_eval/games.jsonl" not in names
+    (again := tmp_path / "again").mkdir()
+    packed = keep_run(kept, again) / "04_eval" / "games.jsonl.gz"
+    assert packed.read_bytes() == (kept / "04_eval" / "games.jsonl.gz").read_bytes()
 
 
 def test_an_unfinished_run_is_not_kept(tmp_path):

@@ -6,8 +6,10 @@ and, written last, `card.json`.
 """
 
 import csv
+import gzip
 import json
 import random
+import zlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
@@ -68,9 +70,19 @@ def draw_secrets(secrets: Sequence[str], n: int, seed: int = 0) -> list[str]:
 
 
 def read_jsonl(path: str | Path) -> list[Row]:
-    """One JSON object a line. Raises ValueError with file, line number and cause for any other line."""
+    """One JSON object a line, of a file that may be gzipped (`.gz`).
+
+    Raises ValueError with file, line number and cause for any other line, and for a damaged archive.
+    """
+    try:
+        return _json_lines(path)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path}: not a whole gzip file ({error})") from None
+
+
+def _json_lines(path: str | Path) -> list[Row]:
     rows = []
-    with open(path, "rb") as lines:
+    with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 row = json.loads(line)

@@ -160,6 +160,12 @@ def write_games(path: str | Path, records: Iterable[Record]) -> None:
     write_jsonl(path, records)
 
 
+def games_file(stage: str | Path) -> Path | None:
+    """The games of an evaluated stage: `games.jsonl`, or `games.jsonl.gz` in a kept run; None without."""
+    files = [Path(stage) / name for name in ("games.jsonl", "games.jsonl.gz")]
+    return next((file for file in files if file.is_file()), None)
+
+
 def read_games(path: str | Path, rules: Rules | None = None) -> list[Record]:
     """Read games.jsonl.
 

@@ -5,12 +5,13 @@ A run is read from `<run>/04_eval/`: the rules in `config.yaml`, the digest and 
 played under different rules never share a table.
 """
 
+import gzip
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wordlelib.evaluate import COMPARISONS, by_player, read_games, summarise
+from wordlelib.evaluate import COMPARISONS, by_player, games_file, read_games, summarise
 from wordlelib.params import PLAYERS
 from wordlelib.rules import Rules, require_same_rules
 from wordlelib.runs import (
@@ -28,7 +29,7 @@ START, END = "<!-- results:start -->", "<!-- results:end -->"
 SPLITS = {"all": "All secrets", "heldout": "Held-out secrets"}
 SECRETS_SHOWN = 50
 KEPT = (
-    *("*/*.ipynb", "*/*.yaml", "*/*.json", "*/*.csv", "*/log.jsonl", "*/games.jsonl"),
+    *("*/*.ipynb", "*/*.yaml", "*/*.json", "*/*.csv", "*/log.jsonl", "*/games.jsonl*"),
     *("*/control/log.jsonl", "*/figures/*.svg"),
 )
 
@@ -65,8 +66,8 @@ def read_run(folder: str | Path) -> Evaluated:
             f"{shown_path(stage)}: metrics.json was made under rules {metrics.get('rules')}, but config.yaml "
             f"gives {rules.digest}: run notebook {STAGE} again"
         )
-    games = stage / "games.jsonl"
-    secrets = _checked_secrets(games, rules, metrics) if games.is_file() else ()
+    games = games_file(stage)
+    secrets = _checked_secrets(games, rules, metrics) if games else ()
     return Evaluated(Path(folder).resolve(), rules, metrics, secrets)
 
 
@@ -103,9 +104,10 @@ def markdown(paths: Iterable[str | Path]) -> str:
 def keep_run(run: str | Path, reference: str | Path) -> Path:
     """Copy what is evidence of a finished run to `<reference>/<its name>`, and return that folder.
 
-    Kept: executed notebooks, configs, environments, metrics, logs, the data card and traces, games, and
-    figures as SVG. Left out: weights, checkpoints, training rows, and the plotting library. A kept run
-    of the same name is replaced. Raises ValueError unless every notebook ran to its end.
+    Kept: executed notebooks, configs, environments, metrics, logs, the data card and traces, games
+    (gzipped), and figures as SVG. Left out: weights, checkpoints, training rows, and the plotting
+    library. A kept run of the same name is replaced. Raises ValueError unless every notebook ran to its
+    end.
     """
     source = read_run(run).folder
     for notebook in source.glob("*/*.ipynb"):
@@ -117,6 +119,12 @@ def keep_run(run: str | Path, reference: str | Path) -> Path:
         copy = temporary / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
+    if (
+        games := games_file(temporary / STAGE)
+    ) and games.suffix != ".gz":  # text of a model shrinks to a tenth
+        packed = gzip.compress(games.read_bytes(), mtime=0)  # no time in it: the same games, the same file
+        games.with_name("games.jsonl.gz").write_bytes(packed)
+        games.unlink()
     shutil.rmtree(target, ignore_errors=True)
     temporary.rename(target)
     return target
