@@ -182,7 +182,8 @@ def existing(name: str | Path) -> str:
 
 
 ENGINE_SEQUENCES = 512  # generated side by side: a step's completions in one wave
-GRAPH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 384, 512]  # each costs half a second at the start
+# Numbers of games side by side for which 04's engine prepares itself; each costs half a second at the start.
+GRAPH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 768, 1024]
 LINEAR_LAYERS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 ENGINE_QUIET = {"VLLM_LOGGING_LEVEL": "ERROR", "TQDM_DISABLE": "1"}  # hundreds of lines a start
@@ -333,7 +334,7 @@ def load_engine(base: str, rank: int, memory: float, max_length: int) -> Any:
         dtype="bfloat16",
         gpu_memory_utilization=memory,
         max_model_len=max_length,
-        max_num_seqs=ENGINE_SEQUENCES,
+        max_num_seqs=GRAPH_SIZES[-1],
         compilation_config={"cudagraph_capture_sizes": GRAPH_SIZES},
         enable_lora=rank > 0,
         **({"max_lora_rank": engine_rank(rank)} if rank else {}),

@@ -138,7 +138,9 @@ def vllm_generator(
 
     def generate(ids: list[list[int]], seeds: list[int]) -> list[list[int]]:
         sampling = [
-            SamplingParams(temperature=temperature, max_tokens=max_completion_length, seed=seed)
+            SamplingParams(
+                temperature=temperature, max_tokens=max_completion_length, seed=seed, detokenize=False
+            )
             for seed in seeds
         ]
         prompts = [{"prompt_token_ids": row} for row in ids]
