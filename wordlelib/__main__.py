@@ -127,11 +127,23 @@ def report_runs(args: argparse.Namespace) -> None:
         print((report.markdown if args.markdown else report.terminal_table)(args.runs))
 
 
-def bench(args: argparse.Namespace) -> None:
-    """Measure the fast paths against plain Python on this machine."""
-    from wordlelib.bench import main as measure
+def bench(args: argparse.Namespace) -> int:
+    """Measure the fast paths against plain Python, or with --gpu the speed of training on one GPU."""
+    if not args.gpu:
+        from wordlelib.bench import main as measure
 
-    measure()
+        measure()
+        return 0
+    from wordlelib import bench_gpu
+
+    changes = recipes.parse_settings(args.set)
+    if args.model:
+        folder = Path(args.model)
+        changes.setdefault("02_sft", {})["model"] = str(folder.resolve()) if folder.is_dir() else args.model
+    folder = args.data.resolve() if args.data else None
+    return bench_gpu.main(
+        args.recipe, changes, folder, args.adapter, args.only, args.minutes, args.out.resolve()
+    )
 
 
 def show_parameters(args: argparse.Namespace) -> None:
@@ -189,7 +201,18 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--keep", action="store_true", help="copy them, without weights, to results/reference")
     sub.add_argument("--readme", action="store_true", help="write results and plans into the pages")
 
-    command("bench", bench, "measure the fast paths")
+    sub = command("bench", bench, "measure the fast paths, or training on a GPU")
+    sub.add_argument("--gpu", action="store_true", help="training on one GPU; the other options go with it")
+    sub.add_argument("--recipe", default="qwen2.5-0.5b", help="whose parameters are measured (qwen2.5-0.5b)")
+    sub.add_argument("--model", help="hub name or local folder in place of the recipe's model")
+    sub.add_argument("--data", type=Path, help="a 01_data_synthesis folder; without it data are made")
+    sub.add_argument("--adapter", choices=("qlora", "lora"), default="qlora", help="for GRPO (qlora)")
+    sub.add_argument("--only", default="", help="such as sft, grpo, or names of variants, with commas")
+    sub.add_argument("--minutes", type=float, default=9, help="limit of everything (9)")
+    sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help="may be repeated")
+    sub.add_argument(
+        "--out", type=Path, default=Path("results/bench-gpu"), help="files to write, less their endings"
+    )
 
     sub = command("parameters", show_parameters, "the parameters of a notebook")
     sub.add_argument("stage", help=f"one of {', '.join(params.STAGES)}")
