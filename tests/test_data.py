@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import re
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -179,6 +180,20 @@ def test_duplicates_are_removed_and_counted(folder):
     assert len({row["completion"][0]["content"] for row in opened.rows("sft")}) < len(texts)
     states = [(row["secret"], json.dumps(row["prompt"])) for row in opened.rows("states")]
     assert len(states) == len(set(states)) > len({prompt for _, prompt in states})
+
+
+def test_held_out_words_are_practised_but_never_the_only_word_left(folder):
+    """With the full lexicon the teacher guesses them at least half as often as training secrets."""
+    opened = data.load(folder)
+    if opened.rules.lexicon == "train":
+        return
+    solver, guesses = Solver(opened.words, opened.rules), Counter()
+    for row in opened.rows("sft"):
+        guess = parse_guess(row["completion"][0]["content"]).guess
+        guesses[guess] += 1
+        assert guess not in HELDOUT or len(solver.candidates(row["history"])) > 1
+    seen, unseen = (sum(guesses[word] for word in part) / len(part) for part in (SPLIT.train, HELDOUT))
+    assert unseen > seen / 2 and min(guesses[word] for word in HELDOUT) > 0
 
 
 def test_card_counts_agree_with_the_rows(folder):

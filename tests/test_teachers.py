@@ -61,6 +61,18 @@ def test_both_of_the_two_best_guesses_are_taught():
     assert guesses == set(ranked[:2])
 
 
+def test_of_equally_good_guesses_the_rarest_is_taught():
+    """With two words left both tell the same: the one guessed less often, else any of them."""
+    history = next(h for h, _, _ in STATES if len(SOLVER.candidates(h)) == 2)
+    first, second = SOLVER.consistent_words(history)
+
+    def guesses(guessed: dict[str, int]) -> set[str]:
+        return {solver_turn(SOLVER, history, random.Random(seed), 3, guessed)[1] for seed in range(20)}
+
+    assert guesses({}) == guesses({first: 2, second: 2}) == {first, second}
+    assert guesses({first: 1}) == {second} and guesses({second: 1}) == {first}
+
+
 def test_thinking_varies_in_words_and_order():
     """The words before the guess are drawn, so one state gives many completions."""
     drawn = {tuple(solver_turn(SOLVER, (), random.Random(seed))[0][:2]) for seed in range(50)}
@@ -136,8 +148,28 @@ def test_teacher_games_open_with_the_best_word_and_opener_games_with_any_answer(
     def openers(source: str) -> set[str]:
         return {history[0].guess for history, _, kind in STATES if kind == source}
 
-    assert openers("teacher") == {solver_turn(SOLVER, (), random.Random(0))[1]}
+    assert openers("teacher") == openers("decoy") == {solver_turn(SOLVER, (), random.Random(0))[1]}
     assert len(openers("opener")) > 60
+
+
+def test_decoy_games_keep_another_word_possible_next_to_the_secret():
+    """To the last state, if the opener leaves any, and a word that is no secret if it leaves one of those."""
+    last = 0
+    for history, secret, source in STATES:
+        if source != "decoy":
+            continue
+        others = [set(SOLVER.consistent_words(history[:n])) - {secret} for n in range(1, len(history) + 1)]
+        assert others[-1] or not others[0]
+        assert others[-1] - set(SPLIT.train) or not others[0] - set(SPLIT.train)
+        last += len(history) == SOLVER.rules.turns - 1
+    assert last > 50
+
+
+def test_a_game_too_small_for_a_decoy_ends_early():
+    """Each of three words tells the two others apart: only the opener's state is left."""
+    solver = solver_for(Words(("ab", "ac", "bc"), ("ab", "ac", "bc")), alphabet="a-c")
+    states = list(make_states(solver, ("bc",), 3, mix={"decoy": 1}))
+    assert {len(history) for history, _, _ in states} == {1}
 
 
 def test_preplayed_states_have_zero_to_all_but_one_turns_and_only_they_have_zero():

@@ -35,10 +35,21 @@ CountTokens = Callable[[list[dict[str, str]]], int]
 
 
 def sft_row(
-    solver: Solver, history: History, secret: str, source: str, rng: random.Random, candidates: int = 3
+    solver: Solver,
+    history: History,
+    secret: str,
+    source: str,
+    rng: random.Random,
+    candidates: int = 3,
+    guessed: Counter[str] | None = None,
 ) -> Row:
-    """One state with the teacher's completion: prompt and completion are chat messages."""
-    thinking, guess = solver_turn(solver, history, rng, candidates)
+    """One state with the teacher's completion: prompt and completion are chat messages.
+
+    `guessed` counts the teacher's guesses over rows, for its choice among equally good ones.
+    """
+    guessed = Counter() if guessed is None else guessed
+    thinking, guess = solver_turn(solver, history, rng, candidates, guessed)
+    guessed[guess] += 1
     return {
         "prompt": messages(history, solver.rules),
         "completion": [{"role": "assistant", "content": completion(thinking, guess)}],
@@ -228,8 +239,8 @@ def build(
 
     def labelled(solver: Solver, secrets: Sequence[str], n: int, part: str) -> list[Row]:
         made = make_states(solver, secrets, n, f"{part} {seed}", mix, words.dictionary) if n else ()
-        rng = random.Random(f"{part} labels {seed}")
-        return _distinct((sft_row(solver, *state, rng, candidates) for state in made), _texts)
+        rng, guessed = random.Random(f"{part} labels {seed}"), Counter()
+        return _distinct((sft_row(solver, *state, rng, candidates, guessed) for state in made), _texts)
 
     val_rows = VAL_ROWS_PER_SECRET * len(split.val)
     sft = labelled(solver, split.train, rows, "sft")

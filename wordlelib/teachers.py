@@ -2,8 +2,9 @@
 
 import random
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from wordlelib.solver import Solver
 
 # Where states come from: the share of all states that each kind of game gives.
 MIX = {
-    "teacher": 0.50,  # the teacher from the first turn on
+    "teacher": 0.20,  # the teacher from the first turn on
+    "decoy": 0.30,  # the teacher's opener, then guesses that leave another word possible next to the secret
     "opener": 0.10,  # any answer as the opener, then the teacher
     "random": 0.15,  # any answer as the opener, then the teacher, consistent words and any answers
     "consistent": 0.05,  # any consistent word on every turn
@@ -31,6 +33,7 @@ MOVES = {
     "preplayed": {"word": 1.0},
 }
 OPENERS = {"opener": "answer", "random": "answer"}
+BLIND = 8  # guesses that a game with a decoy draws on each turn, to play the most telling one
 BARREN = 1000  # games without a state in a row that mean that a source gives none
 SURE = 6  # with at most this many candidates the teacher always takes the best one
 
@@ -42,34 +45,39 @@ def _universe_rows(solver: Solver) -> np.ndarray:
 
 
 @lru_cache(maxsize=1 << 14)
-def _best_two(solver: Solver, candidates: bytes) -> tuple[int, int]:
-    """Places, among the candidates, of the two that tell most. Cached: openers and splits recur."""
+def _best(solver: Solver, candidates: bytes) -> tuple[int, ...]:
+    """Places, among the candidates, of those that `solver_turn` guesses. Cached: openers and splits recur."""
     indices = np.frombuffer(candidates, dtype=np.intp)
-    if len(indices) < 3:  # two candidates tell equally much
-        return 0, 0
-    bits = solver.information(_universe_rows(solver)[indices], indices)
-    first, second = np.argsort(-bits, kind="stable")[:2]
-    return int(first), int(second)
+    # Equal partitions must tie exactly, whatever the order in which they are summed.
+    bits = solver.information(_universe_rows(solver)[indices], indices).round(9)
+    n_best = 2 if len(indices) > SURE else np.count_nonzero(bits == bits.max())
+    return tuple(np.argsort(-bits, kind="stable")[:n_best].tolist())
 
 
 def solver_turn(
-    solver: Solver, history: History, rng: random.Random, candidates: int = 3
+    solver: Solver,
+    history: History,
+    rng: random.Random,
+    candidates: int = 3,
+    guessed: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[list[str], str]:
     """What the teacher thinks and guesses: up to `candidates` distinct consistent words, and the last.
 
-    The guess is the consistent word with most information; while more than six are left, one of
-    the two best, so that games differ. The opener is always the best one: a student that opens the
-    same way every time meets few states, and learns them well. The other words are drawn from the
-    consistent ones and stand before it in random order. When nothing is consistent, it is the first
-    allowed guess.
+    The guess is the consistent word with most information; while more than six are left, one of the
+    two best, so that games differ. Of equally good words it is the one `guessed` least often so far
+    (word to count), or any of them: the first in the alphabet would leave others without practice.
+    The opener is always the best one: a student that opens the same way every time meets few states,
+    and learns them well. The other words are drawn from the consistent ones and stand before it in
+    random order. When nothing is consistent, it is the first allowed guess.
     """
     if candidates < 1:
         raise ValueError(f"the teacher must name at least its guess: candidates is {candidates}")
     left = np.asarray(solver.candidates(history), dtype=np.intp)
     if not len(left):
         return [solver.guesses[0]], solver.guesses[0]
-    best_two = _best_two(solver, left.tobytes())
-    chosen = rng.choice(best_two) if history and len(left) > SURE else best_two[0]
+    best = _best(solver, left.tobytes())
+    rarity = {place: (guessed.get(solver.universe[left[place]], 0), rng.random()) for place in best}
+    chosen = min(best, key=rarity.get) if history else best[0]
     drawn = rng.sample(range(len(left)), min(candidates, len(left)))
     others = [place for place in drawn if place != chosen][: candidates - 1]
     thinking = [solver.universe[left[place]] for place in (*others, chosen)]
@@ -138,6 +146,45 @@ def _game_states(
         yield history
 
 
+def _blind_guess(solver: Solver, history: History, pair: Sequence[int], rng: random.Random) -> str | None:
+    """A guess whose feedback is the same for the two words of `pair` (universe indices), if there is one.
+
+    A consistent one if there is any, and the most telling of a few: as a student would play.
+    """
+    left = solver.candidates(history)
+    rows = _universe_rows(solver)
+    for pool in (rows[left], rows):
+        first, second = solver.matrix[np.ix_(pool, pair)].T
+        if len(blind := pool[first == second]):
+            break
+    drawn = rng.sample([solver.guesses[row] for row in blind], min(BLIND, len(blind)))
+    return max(drawn, key=lambda word: solver.bits(word, left), default=None)
+
+
+def _decoy_states(
+    solver: Solver, secret: str, rng: random.Random, secrets: Collection[str]
+) -> Iterator[History]:
+    """The states of a game in which a second word, the decoy, stays possible from the opener to the end.
+
+    In the last states of other games only the secret is left, so a word that is never a secret would
+    never be the one to name there. The decoy is a word that is no secret, if the opener leaves one.
+    """
+    history, pair = (), ()
+    guess = solver_turn(solver, history, rng)[1]
+    while guess and len(history) < solver.rules.turns - 1:
+        history += (_play(solver, history, secret, completion([guess], guess)),)
+        if is_win(history[-1], secret):
+            return
+        yield history
+        if not pair:
+            place = solver.universe.index(secret)
+            others = [i for i in solver.candidates(history).tolist() if i != place]
+            if not others:
+                return
+            pair = place, rng.choice([i for i in others if solver.universe[i] not in secrets] or others)
+        guess = _blind_guess(solver, history, pair, rng)
+
+
 def make_states(
     solver: Solver,
     secrets: Sequence[str],
@@ -155,8 +202,8 @@ def make_states(
     the lists of `solver` leave out). Raises ValueError for an unknown source, shares that are not
     positive, no secrets, or a secret that is not in the solver's universe.
     """
-    if unknown := sorted(set(mix) - set(MOVES)):
-        raise ValueError(f"mix: unknown source {unknown[0]!r}; use some of {', '.join(MOVES)}")
+    if unknown := sorted(set(mix) - set(MIX)):
+        raise ValueError(f"mix: unknown source {unknown[0]!r}; use some of {', '.join(MIX)}")
     shares = {kind: share for kind, share in mix.items() if share}
     if not shares or min(shares.values()) < 0:
         raise ValueError(f"mix: {mix} needs shares from 0 up, and one above 0")
@@ -177,13 +224,17 @@ def _states(
     shares: dict[str, float],
     known: frozenset[str],
 ) -> Iterator[tuple[History, str, str]]:
-    made, barren = Counter(), 0
+    made, barren, secrets = Counter(), 0, frozenset(deck)
     while made.total() < n:
         rng.shuffle(deck)
         for secret in deck:
             kind = min(shares, key=lambda kind: made[kind] / shares[kind])
             barren += 1
-            for history in _game_states(solver, secret, kind, rng, known):
+            if kind == "decoy":
+                game = _decoy_states(solver, secret, rng, secrets)
+            else:
+                game = _game_states(solver, secret, kind, rng, known)
+            for history in game:
                 if made.total() == n:
                     return
                 made[kind], barren = made[kind] + 1, 0
