@@ -263,7 +263,7 @@ def test_a_step_with_an_infinite_gradient_changes_nothing_and_is_counted():
 # GRPO --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("states", ["fixed", "refreshed"])
+@pytest.mark.parametrize("states", ["fixed", "refreshed", "mixed"])
 def test_grpo_logs_rewards_and_the_health_of_groups(source, game, tmp_path, states):
     _, metrics = train_grpo(source, game, tmp_path, states=states)
     log = runs.read_log(tmp_path / "log.jsonl")
@@ -272,8 +272,12 @@ def test_grpo_logs_rewards_and_the_health_of_groups(source, game, tmp_path, stat
     expected |= {"distinct_completions", "top_guess_share", "format_share", "nonword_share", "grad_norm"}
     expected |= {"completions/clipped_ratio", "completions/mean_length", "minutes", "memory_gib"}
     assert expected <= set(first)
-    assert ("games_win_rate" in first) == (states == "refreshed")
-    assert (tmp_path / "states").is_dir() == (states == "refreshed")
+    assert ("games_win_rate" in first) == (states != "fixed")
+    assert (tmp_path / "states").is_dir() == (states != "fixed")
+    if states != "fixed":
+        sources = [row["source"] for row in data.read_jsonl(tmp_path / "states" / "round_0.jsonl")]
+        given = sum(source != "policy" for source in sources)
+        assert given == (min(len(sources) / 2, len(source.rows("states"))) if states == "mixed" else 0)
     assert metrics["steps"] == 2 and metrics["final_reward"] is not None
 
 

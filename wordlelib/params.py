@@ -179,7 +179,9 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "micro_batch_size": Param(int, f"completions {MICRO_BATCH}", "completions", 0),
         **LIMITS,
         "states": Param(
-            str, "states of stage 01, or new ones from games of the policy", choices=("fixed", "refreshed")
+            str,
+            "states of stage 01, new ones from games of the policy, or both in equal parts",
+            choices=("fixed", "refreshed", "mixed"),
         ),
         "refresh_every": Param(int, "steps between new states", "steps", 1),
         "preset": Param(str, "reward terms and weights", choices=("ours", "predibase", "binary")),

@@ -369,7 +369,7 @@ def _turns(states: Sequence[Row], solver: Solver, config: Any, run: Run, play: C
     functions, _ = rewards.make_reward_functions(config.preset, solver, solver.rules)
     schedule = rewards.make_schedule(config.schedule, config.preset)
     rows_a_round = config.refresh_every * config.batch_size // config.group_size
-    source = States(states, run.dir / "states", rows_a_round, play if config.states == "refreshed" else None)
+    source = States(states, run.dir / "states", rows_a_round, None if config.states == "fixed" else play)
 
     def weights(*now: Any) -> list[float]:
         return list(rewards.weights_at(schedule, *now).values())
@@ -453,7 +453,10 @@ def grpo(
         records = evaluate.play_games(player, drawn, solver.words, rules, name="policy", seed=seed)
         games["games_win_rate"] = sum(record["won"] for record in records) / len(records)
         games["games_played"] = len(records)
-        return policy_states(records, solver)
+        rows = policy_states(records, solver)
+        if config.states == "mixed":
+            rows += random.Random(seed).sample(list(states), min(len(states), len(rows)))
+        return rows
 
     def games_once() -> dict[str, float]:
         taken = dict(games)
