@@ -6,6 +6,7 @@ import random
 import re
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,10 +27,12 @@ ROWS, STATES = 1500, 300
 FILES = {"sft.jsonl", "sft.parquet", "sft_val.jsonl", "states.jsonl", "states.parquet", "traces.csv"}
 
 
-def count_words(chat) -> int:
+def count_words(chats) -> list[int]:
     """Stands in for a tokenizer: white-space separated pieces, and one to open an answer."""
-    pieces = sum(len(message["content"].split()) for message in chat)
-    return pieces + (chat[-1]["role"] == "user")
+    return [
+        sum(len(message["content"].split()) for message in chat) + (chat[-1]["role"] == "user")
+        for chat in chats
+    ]
 
 
 def build(folder, **options):
@@ -226,7 +229,7 @@ def test_card_says_which_game_and_split_it_is(folder):
 def test_card_gives_token_lengths_only_with_a_counter(folder, own):
     """Percentiles are lengths of real rows, the prompt with its generation prompt, nothing sampled."""
     card = data.read_card(folder)
-    prompts = sorted(count_words(row["prompt"]) for row in data.load(folder).rows("sft"))
+    prompts = sorted(count_words(row["prompt"] for row in data.load(folder).rows("sft")))
     tokens = card["files"]["sft"]["tokens"]
     assert tokens["prompt"]["max"] == prompts[-1]
     assert tokens["prompt"]["p50"] in (prompts[(len(prompts) - 1) // 2], prompts[len(prompts) // 2])
@@ -234,6 +237,17 @@ def test_card_gives_token_lengths_only_with_a_counter(folder, own):
     assert list(tokens["prompt"].values()) == sorted(tokens["prompt"].values())
     assert list(card["files"]["states"]["tokens"]) == ["prompt"]
     assert "tokens" not in data.read_card(own)["files"]["sft"]
+
+
+def test_token_lengths_are_those_of_all_rows(folder):
+    opened = data.load(folder)
+    rows = opened.rows("sft")
+    prompts = count_words(row["prompt"] for row in rows)
+    whole = count_words(row["prompt"] + row["completion"] for row in rows)
+    completions = [n - prompt for n, prompt in zip(whole, prompts, strict=True)]
+    for name, counts in (("prompt", prompts), ("completion", completions)):
+        expected = np.percentile(counts, [50, 90, 99, 100], method="higher")
+        assert list(opened.card["files"]["sft"]["tokens"][name].values()) == expected.tolist()
 
 
 @pytest.mark.parametrize("part", ["sft", "states"])

@@ -50,6 +50,19 @@ def test_states_and_completions_survive_the_nano_tokenizer(game, renderer):
     assert len(ids) < len(text) / 2  # pieces, not characters
 
 
+def test_tokens_are_counted_as_the_template_makes_them(game, tokenizer, monkeypatch):
+    """Batch by batch, with the start of an answer only where one is asked for."""
+    monkeypatch.setattr(models, "COUNTED_AT_ONCE", 2)
+    words, rules = game
+    prompt = prompts.messages((), rules)
+    answer = {"role": "assistant", "content": prompts.completion(words.answers[:2], words.answers[1])}
+    chats = [prompt, [*prompt, answer], prompt]
+    asked = len(players.prompt_ids(tokenizer, [prompt])[0])
+    answered = asked + len(tokenizer(answer["content"])["input_ids"]) + 1  # the end token
+    assert models.count_tokens(tokenizer, chats) == [asked, answered, asked]
+    assert models.count_tokens(tokenizer, []) == []
+
+
 @given(st.text())
 def test_any_text_encodes_to_known_ids(text):
     words = Words(("abc", "bca"), ("abc", "bca"))

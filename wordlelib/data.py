@@ -31,7 +31,8 @@ VAL_ROWS_PER_SECRET = 20
 TRACE_COLUMNS = ("game", "secret", "turn", "guess", "feedback", "reason", "rule", "text", "won", "n_guesses")
 
 Row = dict[str, Any]
-CountTokens = Callable[[list[dict[str, str]]], int]
+Chat = list[dict[str, str]]
+CountTokens = Callable[[list[Chat]], list[int]]
 
 
 def sft_row(
@@ -176,11 +177,16 @@ def _percentiles(counts: list[int]) -> dict[str, int]:
     return dict(zip(("p50", "p90", "p99", "max"), map(int, values), strict=True))
 
 
-def _lengths(row: Row, count_tokens: CountTokens) -> tuple[int, int]:
-    """Tokens of the prompt and of the completion (0 when there is none)."""
-    prompt = count_tokens(row["prompt"])
-    answer = row.get("completion")
-    return prompt, count_tokens(row["prompt"] + answer) - prompt if answer else 0
+def _lengths(rows: list[Row], count_tokens: CountTokens) -> dict[str, dict[str, int]]:
+    """Percentiles of the tokens of prompts and, where there are any, of completions."""
+    chats = [row["prompt"] for row in rows]
+    if "completion" not in rows[0]:
+        return {"prompt": _percentiles(count_tokens(chats))}
+    # In one call, so that what prompts and whole chats share is counted once.
+    counts = count_tokens(chats + [row["prompt"] + row["completion"] for row in rows])
+    prompts, whole = counts[: len(rows)], counts[len(rows) :]
+    completions = [n - prompt for n, prompt in zip(whole, prompts, strict=True)]
+    return {"prompt": _percentiles(prompts), "completion": _percentiles(completions)}
 
 
 def _describe(rows: list[Row], made: int, count_tokens: CountTokens | None) -> dict[str, Any]:
@@ -193,10 +199,7 @@ def _describe(rows: list[Row], made: int, count_tokens: CountTokens | None) -> d
         "by_turn": {str(turn): turns[turn] for turn in sorted(turns)},
     }
     if count_tokens and rows:
-        prompts, completions = zip(*(_lengths(row, count_tokens) for row in rows), strict=True)
-        about["tokens"] = {"prompt": _percentiles(prompts)}
-        if any(completions):
-            about["tokens"]["completion"] = _percentiles(completions)
+        about["tokens"] = _lengths(rows, count_tokens)
     return about
 
 
@@ -218,7 +221,7 @@ def build(
     source: the arguments of `game_words` that gave the lists of `rules` (None: the shipped lists).
     rows, states: how many SFT rows and GRPO states are made before duplicates are removed.
     candidates: words in the thinking, at most. mix: shares by source, as for `make_states`.
-    count_tokens: tokens of a chat, with the generation prompt when its last message is the user's;
+    count_tokens: tokens of each chat, with the generation prompt when its last message is the user's;
     None leaves the token lengths out. Only training secrets have training games. With the `full`
     lexicon all words may be named; with `train` the training files name no held-out word, and the
     validation file no test word. Raises ValueError when lists, rules and split do not fit.

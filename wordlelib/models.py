@@ -6,7 +6,8 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from wordlelib.runs import project_path, replacing_folder
 
 NANO = "nano"
 OWN_BASE = "base"  # folder inside an adapter's, for a base that has no name of its own
+COUNTED_AT_ONCE = 1024  # texts whose tokens are in memory together, at some 100 bytes a token
 PAD, END, UNKNOWN = "<|pad|>", "<|end|>", "<|unknown|>"
 ROLES = {"user": "<|user|>", "assistant": "<|assistant|>"}
 
@@ -130,15 +132,29 @@ def load_tokenizer(name: str | Path, rules: Rules) -> Any:
     return tokenizer
 
 
-def count_tokens(tokenizer: Any, chat: list[dict[str, str]]) -> int:
-    """Tokens of a chat, with the start of the model's turn when the last message is the user's."""
+def count_tokens(tokenizer: Any, chats: Sequence[list[dict[str, str]]]) -> list[int]:
+    """Tokens of each chat, with the start of the model's turn when its last message is the user's.
+
+    No token spans a special one, so what stands from one to the next is tokenized apart, and once
+    only, however many chats share it.
+    """
     from wordlelib.players import TEMPLATE_OPTIONS
 
-    asks = chat[-1]["role"] == "user"
-    ids = tokenizer.apply_chat_template(
-        chat, add_generation_prompt=asks, tokenize=True, return_dict=True, **TEMPLATE_OPTIONS
-    )
-    return len(ids["input_ids"])
+    special = re.compile("|".join(map(re.escape, tokenizer.all_special_tokens)))
+    split_chats = []
+    for chat in chats:
+        asks = chat[-1]["role"] == "user"
+        text = tokenizer.apply_chat_template(
+            chat, add_generation_prompt=asks, tokenize=False, **TEMPLATE_OPTIONS
+        )
+        split_chats.append(special.sub(r"\0\g<0>", text).split("\0"))
+    distinct = list(dict.fromkeys(chain.from_iterable(split_chats)))
+    lengths = {}
+    for start in range(0, len(distinct), COUNTED_AT_ONCE):
+        pieces = distinct[start : start + COUNTED_AT_ONCE]
+        ids = tokenizer(pieces, add_special_tokens=False)["input_ids"]
+        lengths.update(zip(pieces, map(len, ids), strict=True))
+    return [sum(map(lengths.get, pieces)) for pieces in split_chats]
 
 
 def load(name: str | Path, rules: Rules, seed: int = 0) -> tuple[Any, Any]:
