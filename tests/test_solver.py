@@ -120,15 +120,26 @@ def test_information_is_the_entropy_of_the_feedback(game):
 
 
 def test_information_over_few_and_over_many_candidates_is_the_same_measure(full, shipped):
-    """The two ways of counting (all pairs, bins) meet around 48 candidates."""
+    """The ways of counting (all pairs, bins by candidate, bins by code) meet at 48 and 121 candidates."""
     rows = np.arange(0, len(shipped.allowed), 1000)
-    for n in (1, 2, 47, 48, 49, 300):
+    for n in (1, 2, 47, 48, 49, 121, 122, 300):
         candidates = np.sort(np.random.default_rng(n).choice(2315, n, replace=False))
         left = [shipped.answers[i] for i in candidates]
         expected = [entropy(shipped.allowed[row], left) for row in rows]
         assert full.information(rows, candidates) == pytest.approx(expected, abs=1e-9)
         worst = [max(Counter(score(shipped.allowed[row], word) for word in left).values()) for row in rows]
         assert full.largest_part(rows, candidates).tolist() == worst
+
+
+@pytest.mark.parametrize("feedback", ["BBBBB", "BYBBB", "YBBBY", "BGBBG", "GBYBB"])
+def test_best_guess_of_the_full_lists_has_the_most_information(full, feedback):
+    """From 2 to 168 candidates; the tables that the search reads agree with those of single guesses."""
+    history = (Turn("raise", feedback),)
+    left, candidates = full.consistent_words(history), full.candidates(history)
+    scores = {word: round(full.bits(word, candidates), 9) for word in full.guesses}
+    expected = min(full.guesses, key=lambda word: (-scores[word], word not in left, word))
+    assert full.best_guess(history) == (expected, full.bits(expected, candidates))
+    assert full.bits(expected, candidates) == pytest.approx(entropy(expected, left))
 
 
 @pytest.mark.parametrize("hard_mode", [False, True])

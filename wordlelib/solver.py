@@ -95,19 +95,27 @@ def pattern_text(code: int, length: int) -> str:
     return "".join(MARKS[code // 3**place % 3] for place in range(length))
 
 
+def _by_candidate(n: int, n_codes: int) -> bool:
+    """Whether sizes of parts are listed by candidate, not by code: whichever is shorter to go through."""
+    return n <= max(PAIRWISE, n_codes // 2)
+
+
 def _part_sizes(codes: np.ndarray, n_codes: int) -> np.ndarray:
-    """For codes [guesses, candidates]: how many candidates share each candidate's code, same shape."""
-    n_guesses, n = codes.shape
+    """For codes [candidates, guesses]: the sizes of the parts that each guess makes.
+
+    [candidates, guesses] with the part of each candidate or, beyond `_by_candidate`, [codes, guesses].
+    """
+    n, width = codes.shape
     if n > PAIRWISE:
-        keys = codes + (np.arange(n_guesses) * n_codes)[:, None]
-        return np.bincount(keys.ravel(), minlength=n_guesses * n_codes)[keys]
-    columns = np.ascontiguousarray(codes.T)
-    sizes = np.ones(columns.shape, np.uint8)
+        keys = np.multiply(codes, width, dtype=np.intp) + np.arange(width)
+        counts = np.bincount(keys.ravel(), minlength=n_codes * width)
+        return counts[keys] if _by_candidate(n, n_codes) else counts.reshape(n_codes, width)
+    sizes = np.ones(codes.shape, np.uint8)
     for i in range(n - 1):
-        equal = columns[i] == columns[i + 1 :]
+        equal = codes[i] == codes[i + 1 :]
         sizes[i] += equal.sum(axis=0, dtype=np.uint8)
         sizes[i + 1 :] += equal
-    return sizes.T
+    return sizes
 
 
 class Solver:
@@ -125,6 +133,8 @@ class Solver:
         self.universe = words.answers if rules.universe == "answers" else words.allowed
         self.matrix = pattern_matrix(self.guesses, self.universe)
         self.matrix.flags.writeable = False
+        # The same codes by secret: of all guesses, the codes of a few candidates are then a few whole rows.
+        self._columns = np.ascontiguousarray(self.matrix.T)
         self.row = {word: row for row, word in enumerate(self.guesses)}
         self._letters = _letters(self.guesses, words.length)
         self._pools = {
@@ -171,26 +181,33 @@ class Solver:
 
     def information(self, rows: np.ndarray, candidates: np.ndarray) -> np.ndarray:
         """Bits [len(rows)] that each guess gives: the entropy of its partition of the candidates."""
-        if not len(candidates):
+        n = len(candidates)
+        if not n:
             return np.zeros(len(rows))
-        whole = self._log2[len(candidates)]
-        bits = self._measure(rows, candidates, lambda sizes: whole - self._log2[sizes].mean(axis=1))
-        return np.maximum(bits, 0.0)
+        table = self._log2 if _by_candidate(n, 3**self.words.length) else self._size_log2
+        spread = self._measure(rows, candidates, lambda sizes: table[sizes].sum(axis=0)) / n
+        return np.maximum(self._log2[n] - spread, 0.0)
 
     def largest_part(self, rows: np.ndarray, candidates: np.ndarray) -> np.ndarray:
         """Candidates left [len(rows)] after each guess in the worst case."""
-        return self._measure(rows, candidates, lambda sizes: sizes.max(axis=1))
+        return self._measure(rows, candidates, lambda sizes: sizes.max(axis=0))
 
     def _measure(
         self, rows: np.ndarray, candidates: np.ndarray, reduce: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        n_codes = 3**self.words.length
-        step = max(1, BLOCK // max(len(candidates), n_codes))
+        n, n_codes = len(candidates), 3**self.words.length
+        step = max(1, BLOCK // (n if n <= PAIRWISE else max(n, n_codes)))
         parts = []
         for start in range(0, len(rows), step):
-            codes = self.matrix[rows[start : start + step]].take(candidates, axis=1)
+            codes = self._codes(rows, slice(start, start + step), candidates)
             parts.append(reduce(_part_sizes(codes, n_codes)))
         return np.concatenate(parts)
+
+    def _codes(self, rows: np.ndarray, block: slice, candidates: np.ndarray) -> np.ndarray:
+        """Feedback codes [candidates, guesses] of a block of the rows."""
+        if rows is self._pools["allowed"]:
+            return self._columns[candidates, block]
+        return np.ascontiguousarray(self.matrix[rows[block]].take(candidates, axis=1).T)
 
     def _legal_rows(self, history: Key, pool: str) -> np.ndarray:
         """Matrix rows of the guesses that the rules allow now (`game.hard_mode_violation` in numpy)."""
