@@ -9,7 +9,7 @@ import trl
 
 from wordlelib import data, evaluate, models, players, runs, training
 from wordlelib.callbacks import SkipNonFinite
-from wordlelib.game import Turn, score
+from wordlelib.game import Turn, encode_history, score
 from wordlelib.prompts import completion, messages
 from wordlelib.rules import rules_for
 from wordlelib.solver import Solver
@@ -373,12 +373,27 @@ def test_policy_states_are_distinct_and_carry_their_columns(game):
     player = players.solver_player(game, "random_consistent")
     secrets = game.words.answers[:10]
     records = evaluate.play_games(player, secrets, game.words, game.rules, name="policy")
-    rows = training.policy_states(records, game)
+    rows = training.policy_states(records, game, 1000, seed=0)
     histories = [row["history"] for row in rows]
-    assert len(set(histories)) == len(histories)
+    met = {encode_history(evaluate.history_of(r)[:n]) for r in records for n in range(len(r["turns"]))}
+    assert len(histories) == len(met) and set(histories) == met
     assert {"prompt", "secret", "history", "n_candidates", "best_guess", "best_bits", "source"} == set(
         rows[0]
     )
+
+
+def test_only_the_states_that_a_round_uses_get_columns(game, monkeypatch):
+    """They are drawn by the seed, and a row says the same as when all are taken."""
+    player = players.solver_player(game, "random_consistent")
+    secrets = game.words.answers[:10]
+    records = evaluate.play_games(player, secrets, game.words, game.rules, name="policy")
+    everything = training.policy_states(records, game, 1000, seed=0)
+    computed = []
+    state_row = data.state_row
+    monkeypatch.setattr(data, "state_row", lambda *state: computed.append(state) or state_row(*state))
+    first, again, other = (training.policy_states(records, game, 5, seed) for seed in (1, 1, 2))
+    assert len(computed) == 15 and len(first) == 5 and first == again != other
+    assert all(row in everything for row in first)
 
 
 # Warnings and statistics -------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from wordlelib import data, evaluate, export, models, players, rewards, rollouts
+from wordlelib.game import History, encode_history
 from wordlelib.prompts import is_well_formed, parse_guess
 from wordlelib.rules import Rules
 from wordlelib.runs import Run, read_json, read_log, read_yaml
@@ -337,18 +338,19 @@ class States:
         return random.Random(k).sample(rows, len(rows))
 
 
-def policy_states(records: Sequence[Mapping[str, Any]], solver: Solver) -> list[Row]:
-    """The distinct states that the policy met in games, with their look-ahead columns.
+def policy_states(records: Sequence[Mapping[str, Any]], solver: Solver, n: int, seed: int) -> list[Row]:
+    """Up to `n` of the distinct states that the policy met in games, with their look-ahead columns.
 
-    The empty history, which every game shares, is there once.
+    The empty history, which every game shares, counts once. The states are drawn before their
+    columns are computed, which takes much longer.
     """
-    rows: dict[str, Row] = {}
+    states: dict[str, tuple[History, str]] = {}
     for record in records:
         turns = evaluate.history_of(record)
-        for n in range(len(turns)):
-            row = data.state_row(solver, turns[:n], record["secret"], "policy")
-            rows.setdefault(row["history"], row)
-    return list(rows.values())
+        for k in range(len(turns)):
+            states.setdefault(encode_history(turns[:k]), (turns[:k], record["secret"]))
+    drawn = random.Random(seed).sample(list(states.values()), min(n, len(states)))
+    return [data.state_row(solver, *state, "policy") for state in drawn]
 
 
 class Task(NamedTuple):
@@ -364,12 +366,18 @@ class Task(NamedTuple):
     rollout_func: Callable[..., Row] | None
 
 
+def _rows_a_round(config: Any) -> int:
+    """States that the steps between two refreshes use."""
+    return config.refresh_every * config.batch_size // config.group_size
+
+
 def _turns(states: Sequence[Row], solver: Solver, config: Any, run: Run, play: Callable[[int], Any]) -> Task:
     """`unit: turn`: a row is a state, and the reward judges its guess against the exact candidate set."""
     functions, _ = rewards.make_reward_functions(config.preset, solver, solver.rules)
     schedule = rewards.make_schedule(config.schedule, config.preset)
-    rows_a_round = config.refresh_every * config.batch_size // config.group_size
-    source = States(states, run.dir / "states", rows_a_round, None if config.states == "fixed" else play)
+    source = States(
+        states, run.dir / "states", _rows_a_round(config), None if config.states == "fixed" else play
+    )
 
     def weights(*now: Any) -> list[float]:
         return list(rewards.weights_at(schedule, *now).values())
@@ -453,8 +461,9 @@ def grpo(
         records = evaluate.play_games(player, drawn, solver.words, rules, name="policy", seed=seed)
         games["games_win_rate"] = sum(record["won"] for record in records) / len(records)
         games["games_played"] = len(records)
-        rows = policy_states(records, solver)
-        if config.states == "mixed":
+        mixed = config.states == "mixed"
+        rows = policy_states(records, solver, _rows_a_round(config) // (1 + mixed), seed)
+        if mixed:
             rows += random.Random(seed).sample(list(states), min(len(states), len(rows)))
         return rows
 
