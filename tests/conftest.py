@@ -15,7 +15,7 @@ settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parent.parent
 # Kernels and subprocesses of the tests import the code under test, from whatever working directory.
-os.environ["PYTHONPATH"] = str(ROOT)
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 # Their models are tiny: one thread is quickest, and test processes do not wait for each other.
 os.environ["OMP_NUM_THREADS"] = "1"
 
