@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from wordlelib import data, export, models, players, runs, training
+from wordlelib.solver import Solver
 
 ASKED = 0.3  # share of the GPU's memory for the engine
 LENGTH = 64  # tokens of a completion
@@ -22,12 +23,10 @@ def engine_follows(run: Path, out: Path) -> dict[str, Any]:
     """Greedy answers of the engine and of transformers before and after a few large GRPO steps."""
     import torch
 
-    models.use_backend("unsloth")
-    from wordlelib.solver import Solver
-
     source = data.load(run / "01_data_synthesis")
     sft = SimpleNamespace(**runs.read_yaml(run / "02_sft" / "config.yaml"))
     sft.max_length += LENGTH
+    models.use_backend(sft.backend)
     free, total = torch.cuda.mem_get_info()
     model, tokenizer = models.load_policy(run / "02_sft" / "model", source.rules, sft, ASKED)
     taken = (free - torch.cuda.mem_get_info()[0]) / total
@@ -53,7 +52,7 @@ def engine_follows(run: Path, out: Path) -> dict[str, Any]:
     solver = Solver(source.training_words, source.rules)
     training.grpo(
         model, tokenizer, source.rows("states"), source.split.train, solver, config,
-        runs.Run("03_grpo", config, folder),
+        runs.Run("03_grpo", config, folder, resumed=False),
     )  # fmt: skip
     after, second = compare()
     trained = [name for name, value in model.named_parameters() if value.requires_grad]
