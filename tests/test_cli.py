@@ -52,6 +52,15 @@ def test_a_recipe_leaves_finished_stages_with_their_executed_notebooks(checkout,
     assert (record["input_path"], record["output_path"]) == (f"notebooks/{STAGE}.ipynb", f"{STAGE}.ipynb")
 
 
+def test_an_executed_notebook_names_no_folder_of_the_machine(checkout, out, project):
+    """Libraries print whole paths, such as that of a model in the project."""
+    checkout(f"print('loading ' + {str(project)!r} + '/models/m')")
+    assert run(out) == 0
+    cells = runs.read_json(out / STAGE / f"{STAGE}.ipynb")["cells"]
+    printed = str([cell.get("outputs") for cell in cells])
+    assert "loading models/m" in printed and str(project) not in printed
+
+
 def test_a_finished_run_is_refused_kept_or_replaced_as_asked(checkout, out, capsys):
     assert run(out) == 0
     assert run(out) == 2

@@ -232,3 +232,18 @@ def test_an_adapter_names_its_base_and_rank(game, tmp_path):
     assert models.adapter_base(tmp_path) == ("org/m", 8)
     assert models.adapter_base("org/m") == ("org/m", 0)
     assert [models.engine_rank(rank) for rank in (1, 8, 9, 64, 65)] == [8, 8, 16, 64, 128]
+
+
+@pytest.mark.parametrize("text", ["{}", "{", "[]"])
+def test_a_damaged_adapter_is_refused_in_one_sentence(tmp_path, text):
+    (tmp_path / "adapter_config.json").write_text(text)
+    with pytest.raises(ValueError, match="does not describe an adapter"):
+        models.adapter_base(tmp_path)
+
+
+def test_half_written_weights_are_refused_in_one_sentence(game, tokenizer, tmp_path):
+    models.save(models.nano_model(tokenizer), tokenizer, tmp_path / "model")
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="are not whole"):
+        models.load(tmp_path / "model", game[1])

@@ -35,6 +35,7 @@ Job = Mapping[str, Any]  # parameters of 02_sft and 03_grpo, folders, and when t
 SFT_STEPS, GRPO_STEPS = 40, 7
 WARM_STEPS = 3  # of GRPO, not counted
 SFT_ROWS, GRPO_STATES = 5500, 600  # made when no data are given: enough for these steps
+PLAIN_BATCH = 128  # rows at once of the plain loop: 256 do not fit 80 GB
 DEFAULT_BATCH = 64  # rows at once of the variants with Unsloth's defaults
 FULL_LEARNING_RATE = 1e-5  # all weights; that of an adapter would break them
 SECONDS = {"sft": 150, "grpo": 240}  # limits of one variant, its start included
@@ -213,7 +214,7 @@ def plain_sft(job: Job) -> Row:
     config, source = SimpleNamespace(**job["02_sft"]), data.load(job["data"])
     model, tokenizer = models.load(config.model, source.rules, config.seed)
     tokenized = training.tokenize(data.read_jsonl(job["rows"]), tokenizer, config.max_length)
-    batches = sorted_batches(tokenized, config.batch_size, tokenizer.pad_token_id)
+    batches = sorted_batches(tokenized, min(PLAIN_BATCH, config.batch_size), tokenizer.pad_token_id)
     return sft_figures(plain_loop(model, batches, job["deadline"]), tokenized, job, rank=0)
 
 

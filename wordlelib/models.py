@@ -161,10 +161,11 @@ def load(name: str | Path, rules: Rules, seed: int = 0) -> tuple[Any, Any]:
     """Model and tokenizer of `nano` (fresh weights), a hub name, or a local folder.
 
     A folder that holds an adapter loads its base and attaches it. Weights are bfloat16 on CUDA and
-    float32 elsewhere. Raises FileNotFoundError for a path that is not there, ValueError for an
-    adapter whose B matrices are all zero: it was never trained.
+    float32 elsewhere. Raises FileNotFoundError for a path that is not there, ValueError for files that
+    are not whole and for an adapter whose B matrices are all zero: it was never trained.
     """
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
     _quiet()
@@ -174,7 +175,10 @@ def load(name: str | Path, rules: Rules, seed: int = 0) -> tuple[Any, Any]:
     folder = existing(name)
     dtype = torch.bfloat16 if device() == "cuda" else torch.float32
     base, rank = adapter_base(folder)
-    model = AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
+    except SafetensorError as error:
+        raise ValueError(f"the weights in {base} are not whole ({error}): train the stage again") from None
     if rank:
         from peft import PeftModel
 
@@ -329,11 +333,14 @@ def adapter_base(folder: str | Path) -> tuple[str, int]:
     file = Path(folder) / "adapter_config.json"
     if not file.is_file():
         return str(folder), 0
-    config = json.loads(file.read_text())
-    base = config["base_model_name_or_path"] or OWN_BASE
+    try:
+        config = json.loads(file.read_text())
+        base, rank = config["base_model_name_or_path"] or OWN_BASE, config["r"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{file} does not describe an adapter ({error}): train the stage again") from None
     if not os.path.isabs(base) and (file.parent / base).is_dir():
         base = str(file.parent / base)
-    return base, config["r"]
+    return base, rank
 
 
 def load_engine(base: str, rank: int, memory: float, max_length: int) -> Any:
