@@ -184,6 +184,11 @@ def test_an_input_made_from_something_older_than_what_is_there_now_is_refused(tm
         runs.start("02_sft", sft_values(tmp_path / "run", overwrite=True)).input(STAGE)
 
 
+def test_what_ran_out_of_memory_goes_on_with_fewer_rows_at_once(killed):
+    """The message of an out-of-memory error asks for it."""
+    assert runs.start("02_sft", sft_values(killed.parent, resume=True, micro_batch_size=1)).resumed
+
+
 def test_a_resumed_stage_refuses_an_input_that_was_made_again_since_it_began(tmp_path, values):
     """Its checkpoints may have been trained on secrets that are held out now."""
     finish(STAGE, values)

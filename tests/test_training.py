@@ -477,3 +477,17 @@ def test_a_penalty_that_a_model_ships_with_changes_no_completion(game, tokenizer
     for temperature in (0.0, 1.0):
         generate = players.transformers_generator(model, tokenizer, 8, temperature)
         assert generate([[token, token]], [1]) == [[token] * 8]
+
+
+@pytest.mark.parametrize(
+    ("sft", "grpo", "rows"),
+    [
+        ((256, 256), (512, 128), 128),
+        ((64, 0), (512, 0), 64),
+        ((64, 0), (25, 0), 16),
+        ((96, 32), (512, 64), 32),
+    ],
+)
+def test_the_control_beside_an_engine_has_no_more_rows_at_once_than_grpo(sft, grpo, rows):
+    configs = [SimpleNamespace(batch_size=batch, micro_batch_size=micro) for batch, micro in (sft, grpo)]
+    assert training.rows_beside_engine(*configs) == rows

@@ -25,9 +25,13 @@ from typing import Any
 from wordlelib import params
 from wordlelib.rules import Rules, require_same_rules
 
-# Parameters that say nothing of what is made, and those that a resumed training may change.
+# Parameters that say nothing of what is made, and those that a resumed training may change
 NEVER_COMPARED = ("run", "overwrite", "resume")
-MAY_CHANGE_ON_RESUME = (*NEVER_COMPARED, "max_steps", "max_minutes", "control")
+# (how long to train, and how a step fits the device: its result is the same).
+MAY_CHANGE_ON_RESUME = (
+    *NEVER_COMPARED,
+    *("max_steps", "max_minutes", "control", "micro_batch_size", "engine_memory"),
+)
 STACK = (
     *("wordle-workbook", "numpy", "scipy", "pyarrow", "torch", "transformers", "accelerate", "trl"),
     *("peft", "datasets", "tokenizers", "plotly", "ipywidgets", "papermill"),

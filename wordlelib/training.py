@@ -260,12 +260,24 @@ def continue_sft(run: Run, model: Any, tokenizer: Any, minutes: float) -> dict[s
     sft_metrics = read_json(sft_folder / "metrics.json")
     config.max_steps = max(1, round(minutes * sft_metrics["steps"] / sft_metrics["minutes"]))
     config.max_minutes, config.seed = minutes, config.seed + 1
+    if run.config.backend == "unsloth":
+        config.micro_batch_size = rows_beside_engine(config, run.config)
     control = replace(run, dir=run.dir / "control")
     control.dir.mkdir(exist_ok=True)
     models.restore(model, sft_folder / "model")
     metrics = sft(model, tokenizer, source.rows("sft"), source.rows("sft_val"), config, control)
     save(model, tokenizer, run, "sft_continued")
     return {f"control_{name}": value for name, value in metrics.items()}
+
+
+def rows_beside_engine(sft_config: Any, grpo_config: Any) -> int:
+    """Rows at once of the control: no more than SFT or GRPO have, in whole parts of SFT's batch.
+
+    02_sft had the GPU for itself, the control shares it with the engine, as GRPO does.
+    """
+    batch = sft_config.batch_size
+    most = min(config.micro_batch_size or config.batch_size for config in (sft_config, grpo_config))
+    return next(rows for rows in range(min(most, batch), 0, -1) if batch % rows == 0)
 
 
 def save(model: Any, tokenizer: Any, run: Run, player: str) -> None:
