@@ -72,6 +72,7 @@ def player_agrees(run: Path, out: Path) -> dict[str, Any]:
     """Greedy answers of 04's engine and of the transformers player to 64 states."""
     source = data.load(run / "01_data_synthesis")
     folder = run / "02_sft" / "model"
+    models.use_backend("vllm")
     base, rank = models.adapter_base(folder)
     engine = models.load_engine(base, rank, ASKED, 400)
     adapter = models.adapter_request(folder)

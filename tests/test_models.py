@@ -180,11 +180,22 @@ def test_case_38_unsloth_after_a_library_that_it_patches_is_refused(monkeypatch)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a GPU")
-def test_case_43_unsloth_without_a_gpu_is_refused_in_one_sentence(monkeypatch):
-    for name in ("unsloth", "trl", "transformers", "peft"):
+@pytest.mark.parametrize("backend", ["unsloth", "vllm"])
+def test_case_43_a_gpu_backend_without_a_gpu_is_refused_in_one_sentence(monkeypatch, backend):
+    for name in ("unsloth", "vllm", "trl", "transformers", "peft"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    with pytest.raises(RuntimeError, match="needs an NVIDIA GPU, and torch sees none: use backend"):
-        models.use_backend("unsloth")
+    with pytest.raises(
+        RuntimeError, match=f"backend {backend} needs an NVIDIA GPU, and torch sees none: use"
+    ):
+        models.use_backend(backend)
+
+
+def test_case_43_a_missing_gpu_package_is_named_with_the_extra(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(models, "_set_switches", lambda switches: None)
+    monkeypatch.setitem(sys.modules, "vllm", None)  # what import then finds is nothing
+    with pytest.raises(RuntimeError, match=r"backend vllm cannot be imported .*install the extra \[gpu\]"):
+        models.use_backend("vllm")
 
 
 def test_the_transformers_backend_needs_nothing():
@@ -202,12 +213,6 @@ def test_the_policy_has_the_adapter_that_was_asked_for(game, tmp_path):
     assert list(again.peft_config) == ["default"] and torch.equal(logits(again), logits(model))
     plain, _ = models.load_policy("nano", game[1], SimpleNamespace(**vars(settings) | {"adapter": "none"}))
     assert not hasattr(plain, "peft_config")
-
-
-def test_an_engine_for_a_model_without_an_adapter_is_refused(game):
-    settings = SimpleNamespace(backend="unsloth", adapter="none", lora_rank=4, max_length=64, seed=0)
-    with pytest.raises(ValueError, match="needs an adapter for GRPO"):
-        models.load_policy("nano", game[1], settings, engine_memory=0.3)
 
 
 @pytest.mark.parametrize("adapter", ["none", "lora"])

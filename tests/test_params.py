@@ -120,6 +120,39 @@ def test_training_without_any_end_is_refused():
         params.resolve("03_grpo", GRPO | {"max_steps": 0, "max_minutes": 0})
 
 
+NANO, WEIGHTS = {"model": "nano"}, {"model": "org/m", "adapter": "none"}
+
+
+@pytest.mark.parametrize(
+    ("stages", "sentence"),
+    [
+        ({"02_sft": NANO | {"backend": "unsloth"}}, "02_sft: model nano has its own tokenizer"),
+        ({"02_sft": NANO, "03_grpo": {"backend": "unsloth"}}, "03_grpo: model nano has its own"),
+        ({"02_sft": NANO, "04_eval": {"backend": "vllm"}}, "04_eval: model nano has its own"),
+        (
+            {"02_sft": WEIGHTS, "03_grpo": {"backend": "unsloth"}},
+            "02_sft has adapter none: use lora or qlora",
+        ),
+    ],
+)
+def test_stages_that_do_not_fit_each_other_are_refused(stages, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        params.check_stages(stages)
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        {"03_grpo": {"backend": "unsloth"}},
+        {"02_sft": NANO, "03_grpo": {"backend": "transformers"}, "05_analysis": {}},
+        {"02_sft": WEIGHTS | {"backend": "unsloth"}, "03_grpo": {"backend": "transformers"}},
+        {"02_sft": WEIGHTS | {"adapter": "qlora"}, "03_grpo": {"backend": "unsloth"}},
+    ],
+)
+def test_stages_that_fit_each_other_are_accepted(stages):
+    params.check_stages(stages)
+
+
 @pytest.mark.parametrize("stage", params.STAGES)
 def test_every_parameter_is_a_row_of_the_table_with_meaning_and_range(stage):
     rows = params.markdown_table(stage).splitlines()[2:]

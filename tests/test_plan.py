@@ -242,6 +242,7 @@ def test_a_config_without_sizes_is_refused_with_the_entry(tmp_path, change):
         (["--recipe", "qwen3-4b", "--gpu-gb", "nan"], "--gpu-gb is nan; use"),
         (["--recipe", "qwen3-4b", "--gpu-gb", "80", "--set", "02_sft.rows=3"], "unknown parameter 'rows'"),
         (["--recipe", "qwen3-4b", "--gpu-gb", "80", "--set", "07_x.rows=3"], "has no stage '07_x'"),
+        (["--recipe", "qwen3-4b", "--gpu-gb", "80", "--set", "02_sft.adapter=none"], "needs an adapter"),
     ],
 )
 def test_wrong_use_is_one_sentence(capsys, options, sentence):

@@ -1,6 +1,7 @@
 """Models: the nano model, loading, adapters, saving. Heavy libraries load inside functions."""
 
 import copy
+import importlib
 import json
 import os
 import re
@@ -228,24 +229,25 @@ def use_backend(backend: str) -> None:
     sentence when one of them was imported before it, when there is no NVIDIA GPU, or when a package
     of the GPU stack is missing.
     """
-    if backend != "unsloth" or "unsloth" in sys.modules:
+    if backend == "transformers" or sys.modules.get(backend):
         return
-    if early := [name for name in ("trl", "transformers", "peft") if name in sys.modules]:
+    early = [name for name in ("trl", "transformers", "peft") if name in sys.modules]
+    if backend == "unsloth" and early:
         raise RuntimeError(
             f"{early[0]} was imported before unsloth: restart the kernel and run all cells in order"
         )
     import torch
 
-    if not torch.cuda.is_available():
+    if not torch.cuda.device_count():  # unlike is_available, leaves CUDA alone: vLLM forks
         raise RuntimeError(
-            "backend unsloth needs an NVIDIA GPU, and torch sees none: use backend transformers"
+            f"backend {backend} needs an NVIDIA GPU, and torch sees none: use backend transformers"
         )
-    _set_switches(GPU_SWITCHES)
+    _set_switches(GPU_SWITCHES if backend == "unsloth" else ENGINE_QUIET)
     try:
-        import unsloth  # noqa: F401
+        importlib.import_module(backend)
     except ImportError as error:
         raise RuntimeError(
-            f"backend unsloth cannot be imported ({error}): install the extra [gpu]"
+            f"backend {backend} cannot be imported ({error}): install the extra [gpu]"
         ) from error
 
 
@@ -260,15 +262,9 @@ def load_policy(name: str | Path, rules: Rules, config: Any, engine_memory: floa
 
     config: backend, adapter, lora_rank, max_length (tokens), seed. `engine_memory`: share of the GPU's
     memory for a vLLM engine beside the trained weights, for backend unsloth; 0 for no engine. A
-    folder that holds an adapter goes on with that adapter. Raises ValueError for an engine without
-    an adapter: only adapters reach it.
+    folder that holds an adapter goes on with that adapter.
     """
     if config.backend == "unsloth":
-        if engine_memory and config.adapter == "none":
-            raise ValueError(
-                "backend unsloth needs an adapter for GRPO, and this model was trained without one: use "
-                "backend transformers here, or adapter lora or qlora in 02_sft"
-            )
         return _load_unsloth(name, rules, config, engine_memory)
     model, tokenizer = load(name, rules, config.seed)
     if config.adapter == "lora" and not hasattr(model, "peft_config"):
@@ -349,7 +345,6 @@ def load_engine(base: str, rank: int, memory: float, max_length: int) -> Any:
     It takes the share `memory` of the GPU and runs in a process of its own, so that dropping it gives
     the memory back. max_length: tokens of the longest prompt and completion together.
     """
-    _set_switches(ENGINE_QUIET)
     from vllm import LLM
 
     return LLM(

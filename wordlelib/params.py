@@ -248,6 +248,7 @@ def resolve(stage: str, values: Mapping[str, Any]) -> dict[str, Any]:
         except (ValueError, TypeError, OverflowError):
             raise ValueError(f"{stage}: {name} is {values[name]!r}; use {param.range}") from None
     _check_together(stage, resolved)
+    check_stages({stage: resolved})
     return resolved
 
 
@@ -276,6 +277,24 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
         raise ValueError(f"{stage}: adapter qlora needs backend unsloth; use lora, or an NVIDIA GPU")
     if "max_minutes" in values and not (values["max_steps"] or values["max_minutes"]):
         raise ValueError(f"{stage}: max_steps and max_minutes are both 0, so training would never end")
+
+
+def check_stages(stages: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise ValueError for resolved parameters of several stages that do not fit each other.
+
+    Known before a run for the stages that it executes, and in a notebook with those of earlier stages.
+    """
+    sft, grpo = stages.get("02_sft", {}), stages.get("03_grpo", {})
+    if grpo.get("backend") == "unsloth" and sft.get("adapter") == "none":
+        raise ValueError(
+            "03_grpo: backend unsloth needs an adapter, and 02_sft has adapter none: use lora or qlora "
+            "there, or backend transformers here"
+        )
+    for stage, values in stages.items():
+        if sft.get("model") == "nano" and values.get("backend", "transformers") != "transformers":
+            raise ValueError(
+                f"{stage}: model nano has its own tokenizer and layers; use backend transformers"
+            )
 
 
 def markdown_table(stage: str) -> str:

@@ -359,7 +359,8 @@ def _sum_of(parts: Parts, kind: str) -> float:
 
 
 def memory(settings: Settings, gpu_gb: float) -> dict[str, Parts]:
-    """`stage_memory` of each of `STAGES` that the recipe has."""
+    """`stage_memory` of each of `STAGES` that the recipe has; ValueError as `params.check_stages`."""
+    params.check_stages(settings)
     return {stage: stage_memory(stage, settings, gpu_gb) for stage in STAGES if stage in settings}
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from wordlelib import params
 from wordlelib.game import History
 from wordlelib.prompts import completion, messages
 from wordlelib.rules import Rules
@@ -197,6 +198,7 @@ def run_player(
         return solver_player(solver, name)
     folder = None if name == "untrained" else _model_folder(name, run)
     trained = SimpleNamespace(**read_yaml(run.input("02_sft") / "config.yaml"))
+    params.check_stages({"02_sft": vars(trained), run.stage: vars(config)})
     folder = folder or trained.model
     length, temperature = config.max_completion_length, config.temperature
     if config.backend == "vllm":

@@ -72,14 +72,11 @@ def plan(
     Raises ValueError with one sentence for whatever does not fit.
     """
     stages = {}
-    for stage, values in recipe.items():
+    resolved = {stage: _resolved(stage, values, out, overwrite, resume) for stage, values in recipe.items()}
+    params.check_stages(resolved)
+    for stage, values in resolved.items():
         folder = out / stage
         state = runs.status(folder)["status"]
-        known = defaults(stage) if stage in params.STAGES else {}
-        values = {**known, **values, "run": runs.shown_path(out), "overwrite": overwrite}
-        if "resume" in known:
-            values["resume"] = resume
-        values = params.resolve(stage, values)
         if state != "done" or overwrite:
             stages[stage] = values
         elif not resume:
@@ -95,6 +92,15 @@ def plan(
         else:
             print(f"{stage}: finished {runs.status(folder)['ended']}, kept")
     return stages
+
+
+def _resolved(
+    stage: str, values: Mapping[str, Any], out: Path, overwrite: bool, resume: bool
+) -> dict[str, Any]:
+    """All parameters of a stage, checked."""
+    known = defaults(stage) if stage in params.STAGES else {}
+    values = {**known, **values, "run": runs.shown_path(out), "overwrite": overwrite}
+    return params.resolve(stage, values | ({"resume": resume} if "resume" in known else {}))
 
 
 def execute(stage: str, values: Mapping[str, Any], out: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from wordlelib import data, evaluate, export, models, players, rewards, rollouts
+from wordlelib import data, evaluate, export, models, params, players, rewards, rollouts
 from wordlelib.game import History, encode_history
 from wordlelib.prompts import is_well_formed, parse_guess
 from wordlelib.rules import Rules
@@ -240,6 +240,7 @@ def sft(
 def load_trained(run: Run, rules: Rules) -> tuple[Any, Any]:
     """The model of 02_sft to train on, with the backend of this stage and, on a GPU, an engine beside it."""
     config = SimpleNamespace(**read_yaml(run.input("02_sft") / "config.yaml"))
+    params.check_stages({"02_sft": vars(config), "03_grpo": vars(run.config)})
     config.backend, config.seed = run.config.backend, run.config.seed
     own_turns = rules.turns if rules.history == "chat" else 1  # that one sequence may hold
     config.max_length += own_turns * run.config.max_completion_length
