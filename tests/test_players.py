@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from wordlelib import models, players, runs
 from wordlelib.evaluate import history_of, play_games, summarise
 from wordlelib.game import Turn, is_consistent, score
-from wordlelib.players import run_player, solver_player
+from wordlelib.players import MODEL_FOLDERS, run_player, solver_player
 from wordlelib.prompts import is_well_formed, parse_guess
 from wordlelib.rules import rules_for
 from wordlelib.solver import POLICIES, Solver
@@ -78,4 +79,55 @@ def test_greedy_wins_every_game_of_a_small_list(solver, words):
 def test_a_player_whose_model_was_not_made_is_named_with_its_notebook(tmp_path):
     run = SimpleNamespace(stage="04_eval", input=lambda stage: tmp_path / stage)
     with pytest.raises(ValueError, match=r"'sft_continued' has no model in .* run notebook 03_grpo"):
-        run_player("sft_continued", run, None, None)
+        run_player("sft_continued", run, None, None, {})
+
+
+class Engine:
+    """Says what became of a vLLM engine."""
+
+    def __init__(self, *asked):
+        self.asked, self.stopped = asked, False
+        self.llm_engine = SimpleNamespace(engine_core=SimpleNamespace(shutdown=self.stop))
+
+    def stop(self):
+        self.stopped = True
+
+
+@pytest.fixture
+def evaluated(tmp_path, solver, monkeypatch):
+    """The model folders of a run of chats, and a function that makes a player of it by name."""
+    config = {"model": "org/m", "seed": 0, "adapter": "lora", "lora_rank": 8, "max_length": 100}
+    folders = [tmp_path / folder for folder in MODEL_FOLDERS.values()]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    runs.write_text(tmp_path / "02_sft" / "config.yaml", "\n".join(f"{k}: {v}" for k, v in config.items()))
+    monkeypatch.setattr(models, "load_engine", Engine)
+    monkeypatch.setattr(models, "load_tokenizer", lambda *_: None)
+    monkeypatch.setattr(models, "adapter_request", str)
+    monkeypatch.setattr(players, "vllm_generator", lambda *_: None)
+    run = SimpleNamespace(stage="04_eval", input=lambda stage: tmp_path / stage)
+    own = SimpleNamespace(
+        backend="vllm", engine_memory=0.5, max_completion_length=20, temperature=0.0, batch_size=4
+    )
+    chats = SimpleNamespace(rules=rules_for(solver.words, history="chat"))
+    return folders, lambda name, engines: run_player(name, run, chats, own, engines)
+
+
+def test_adapters_of_one_base_share_an_engine_that_holds_their_rank_and_the_longest_chat(evaluated):
+    folders, play = evaluated
+    for folder in folders:
+        runs.write_json(folder / "adapter_config.json", {"base_model_name_or_path": "org/m", "r": 32})
+    engines = {}
+    for name in ("untrained", "sft", "grpo"):
+        play(name, engines)
+    assert [engine.asked for engine in engines.values()] == [("org/m", 32, 0.5, 100 + 6 * 20)]
+
+
+def test_an_engine_of_other_weights_takes_the_place_of_one_that_a_player_still_holds(evaluated):
+    """All weights were trained, so each player has a base of its own; the GPU has room for one."""
+    _, play = evaluated
+    engines = {}
+    play("untrained", engines)
+    first = engines["org/m"]
+    play("sft", engines)
+    assert first.stopped and [engine.stopped for engine in engines.values()] == [False]

@@ -342,8 +342,8 @@ def adapter_base(folder: str | Path) -> tuple[str, int]:
 def load_engine(base: str, rank: int, memory: float, max_length: int) -> Any:
     """A vLLM engine with the weights of `base`, ready for adapters up to `rank` (0 for none).
 
-    It takes the share `memory` of the GPU and runs in a process of its own, so that dropping it gives
-    the memory back. max_length: tokens of the longest prompt and completion together.
+    It takes the share `memory` of the GPU, in a process of its own, until `stop_engine`. max_length:
+    tokens of the longest prompt and completion together.
     """
     from vllm import LLM
 
@@ -357,6 +357,11 @@ def load_engine(base: str, rank: int, memory: float, max_length: int) -> Any:
         enable_lora=rank > 0,
         **({"max_lora_rank": engine_rank(rank)} if rank else {}),
     )
+
+
+def stop_engine(engine: Any) -> None:
+    """End the process of a vLLM engine, which gives its memory back whoever still refers to it."""
+    engine.llm_engine.engine_core.shutdown()
 
 
 def adapter_request(folder: str | Path) -> Any:

@@ -1,6 +1,7 @@
 """Players: a batch of histories in, a batch of completion texts out. No player sees a secret."""
 
 import random
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -158,14 +159,13 @@ def policy_generator(
     engine = getattr(model, "vllm_engine", None)
     if engine is None:
         return transformers_generator(model, tokenizer, max_completion_length, temperature)
-    from wordlelib.models import CACHE
-
-    # The adapter goes over in memory; the folder gets its configuration only.
+    # The adapter goes over in memory; the folder gets its configuration only, and is this run's own.
+    folder = tempfile.TemporaryDirectory()
     return vllm_generator(
         engine,
         max_completion_length,
         temperature,
-        lambda: model.load_lora(str(CACHE / "policy"), load_tensors=True),
+        lambda: model.load_lora(folder.name, load_tensors=True),
     )
 
 
@@ -183,13 +183,12 @@ MODEL_FOLDERS = {
 }
 
 
-def run_player(
-    name: str, run: Run, solver: Solver, config: Any, engines: dict[str, Any] | None = None
-) -> Player:
+def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[str, Any]) -> Player:
     """A player of a run by its name: a model that the run trained, its untrained start, or a policy.
 
     config: backend, engine_memory, max_completion_length, temperature, batch_size. `engines` holds the
     vLLM engine that is up, by its base model: players of one base share it, another takes its place.
+    Begin with an empty one.
     Raises ValueError or FileNotFoundError naming the notebook to run first when the model is not there.
     """
     from wordlelib import models
@@ -202,22 +201,41 @@ def run_player(
     folder = folder or trained.model
     length, temperature = config.max_completion_length, config.temperature
     if config.backend == "vllm":
-        base, rank = models.adapter_base(models.existing(folder))
-        if base not in engines:
-            engines.clear()
-            engines[base] = models.load_engine(
-                base,
-                trained.lora_rank if trained.adapter != "none" else 0,
-                config.engine_memory,
-                trained.max_length + length,
-            )
-        adapter = models.adapter_request(folder) if rank else None
-        generate = vllm_generator(engines[base], length, temperature, lambda: adapter)
+        engine, adapter = _engine_for(folder, run, solver.rules, trained, config, engines)
+        generate = vllm_generator(engine, length, temperature, lambda: adapter)
         tokenizer = models.load_tokenizer(folder, solver.rules)
     else:
         model, tokenizer = models.load(folder, solver.rules, trained.seed)
         generate = transformers_generator(model, tokenizer, length, temperature, config.batch_size)
     return model_player(generate, tokenizer, solver.rules)
+
+
+def _engine_for(
+    folder: str | Path, run: Run, rules: Rules, trained: Any, config: Any, engines: dict[str, Any]
+) -> tuple[Any, Any]:
+    """The engine for the model in `folder`, and the request for its adapter (None without one).
+
+    The engine of another base is stopped first: a player may still hold it, and the GPU has no room for two.
+    """
+    from wordlelib import models
+
+    base, rank = models.adapter_base(models.existing(folder))
+    if base not in engines:
+        while engines:
+            models.stop_engine(engines.popitem()[1])
+        _, largest = models.adapter_base(run.input("02_sft") / "model")
+        longest = longest_sequence(rules, trained.max_length, config.max_completion_length)
+        engines[base] = models.load_engine(base, largest, config.engine_memory, longest)
+    return engines[base], models.adapter_request(folder) if rank else None
+
+
+def longest_sequence(rules: Rules, max_length: int, max_completion_length: int) -> int:
+    """Tokens that a game may need at once, after an SFT on rows of up to `max_length`.
+
+    In a growing chat every turn may take its longest completion.
+    """
+    own_turns = rules.turns if rules.history == "chat" else 1
+    return max_length + own_turns * max_completion_length
 
 
 def _model_folder(name: str, run: Run) -> Path:

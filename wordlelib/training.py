@@ -242,8 +242,8 @@ def load_trained(run: Run, rules: Rules) -> tuple[Any, Any]:
     config = SimpleNamespace(**read_yaml(run.input("02_sft") / "config.yaml"))
     params.check_stages({"02_sft": vars(config), "03_grpo": vars(run.config)})
     config.backend, config.seed = run.config.backend, run.config.seed
-    own_turns = rules.turns if rules.history == "chat" else 1  # that one sequence may hold
-    config.max_length += own_turns * run.config.max_completion_length
+    completion = run.config.max_completion_length
+    config.max_length = players.longest_sequence(rules, config.max_length, completion)
     engine_memory = run.config.engine_memory if config.backend == "unsloth" else 0.0
     return models.load_policy(run.input("02_sft") / "model", rules, config, engine_memory)
 
