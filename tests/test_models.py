@@ -252,3 +252,22 @@ def test_half_written_weights_are_refused_in_one_sentence(game, tokenizer, tmp_p
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(ValueError, match="are not whole"):
         models.load(tmp_path / "model", game[1])
+
+
+@pytest.mark.parametrize("name", ["adapter_model.safetensors", "base/model.safetensors", "tokenizer.json"])
+def test_a_half_written_adapter_is_refused_in_one_sentence(game, tokenizer, tmp_path, name):
+    model = models.attach_adapter(models.nano_model(tokenizer), 4)
+    train_adapter(model)
+    models.save(model, tokenizer, tmp_path / "mödel one")
+    file = tmp_path / "mödel one" / name
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"mödel one.* not whole .*train the stage again"):
+        models.load(tmp_path / "mödel one", game[1])
+
+
+def test_an_adapter_without_its_weights_is_refused_in_one_sentence(game, tokenizer, tmp_path):
+    model = models.attach_adapter(models.nano_model(tokenizer), 4)
+    models.save(model, tokenizer, tmp_path / "model")
+    (tmp_path / "model" / "adapter_model.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"holds no adapter_model\.safetensors"):
+        models.load(tmp_path / "model", game[1])

@@ -220,10 +220,19 @@ def test_a_local_folder_gives_the_dimensions_of_its_config(tmp_path):
     assert (shape.head_dim, shape.qk_norm) == (128, True)
 
 
-@pytest.mark.parametrize("change", [{"vocab_size": None}, {"hidden_size": "896"}, {"num_attention_heads": 0}])
+@pytest.mark.parametrize(
+    "change",
+    [{"vocab_size": None}, {"hidden_size": "896"}, {"num_attention_heads": 0}, {"num_key_value_heads": "2"}],
+)
 def test_a_config_without_sizes_is_refused_with_the_entry(tmp_path, change):
     (tmp_path / "config.json").write_text(json.dumps(CONFIG | change))
     with pytest.raises(ValueError, match=rf"config\.json: {next(iter(change))} is .*, not a size"):
+        plan.model_shape(str(tmp_path))
+
+
+def test_a_config_that_is_a_list_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text("[1]")
+    with pytest.raises(ValueError, match="describes no model"):
         plan.model_shape(str(tmp_path))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from wordlelib import prompts
 from wordlelib.rules import Rules
-from wordlelib.runs import project_path, replacing_folder
+from wordlelib.runs import project_path, replacing_folder, shown_path
 
 NANO = "nano"
 OWN_BASE = "base"  # folder inside an adapter's, for a base that has no name of its own
@@ -127,7 +127,10 @@ def load_tokenizer(name: str | Path, rules: Rules) -> Any:
 
     if str(name) == NANO:
         return nano_tokenizer(rules)
-    tokenizer = AutoTokenizer.from_pretrained(existing(name), padding_side="left")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(existing(name), padding_side="left")
+    except json.JSONDecodeError as error:
+        raise ValueError(f"the tokenizer of {name} is not whole ({error}): train the stage again") from None
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -178,17 +181,26 @@ def load(name: str | Path, rules: Rules, seed: int = 0) -> tuple[Any, Any]:
     base, rank = adapter_base(folder)
     try:
         model = AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
+        if rank:
+            model = _with_adapter(model, folder, own_base=base == str(Path(folder) / OWN_BASE))
     except SafetensorError as error:
-        raise ValueError(f"the weights in {base} are not whole ({error}): train the stage again") from None
-    if rank:
-        from peft import PeftModel
-
-        if base == str(Path(folder) / OWN_BASE):
-            model.name_or_path = None  # it has no name: `save` writes it again, wherever the adapter goes
-
-        model = PeftModel.from_pretrained(model, folder, is_trainable=True)
-        require_trained_adapter(model)
+        raise ValueError(
+            f"the weights of {shown_path(folder)} are not whole ({error}): train the stage again"
+        ) from None
     return model.to(device()), tokenizer
+
+
+def _with_adapter(model: Any, folder: str, own_base: bool) -> Any:
+    """`model` with the trained adapter in `folder`, which may hold the base too."""
+    from peft import PeftModel
+
+    if not (Path(folder) / "adapter_model.safetensors").is_file():  # peft would ask the hub for it
+        raise ValueError(f"{shown_path(folder)} holds no adapter_model.safetensors: train the stage again")
+    if own_base:
+        model.name_or_path = None  # it has no name: `save` writes it again, wherever the adapter goes
+    model = PeftModel.from_pretrained(model, folder, is_trainable=True)
+    require_trained_adapter(model)
+    return model
 
 
 def existing(name: str | Path) -> str:

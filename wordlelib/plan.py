@@ -135,9 +135,8 @@ MODELS = {
 }
 
 
-CONFIG_KEYS = (
-    *("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads", "vocab_size"),
-)
+SIZES = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads", "vocab_size")
+SIZES_WITH_DEFAULT = ("num_key_value_heads", "head_dim")
 
 
 def model_shape(name: str) -> Shape:
@@ -154,7 +153,9 @@ def model_shape(name: str) -> Shape:
             "folder that holds config.json"
         )
     config = read_json(folder / "config.json")
-    for key in CONFIG_KEYS:
+    if not isinstance(config, dict):
+        raise ValueError(f"{shown_path(folder)}/config.json: describes no model")
+    for key in (*SIZES, *(key for key in SIZES_WITH_DEFAULT if config.get(key) is not None)):
         if type(config.get(key)) is not int or config[key] < 1:
             raise ValueError(f"{shown_path(folder)}/config.json: {key} is {config.get(key)!r}, not a size")
     heads = config["num_attention_heads"]
