@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordlelib import evaluate
 from wordlelib.data import draw_secrets
 from wordlelib.evaluate import (
     by_player,
-    by_split,
     flat_metrics,
     game_seed,
     guess_histogram,
@@ -25,7 +23,6 @@ from wordlelib.evaluate import (
     iter_games,
     known_totals,
     mcnemar,
-    opening_words,
     paired_guesses,
     play_games,
     read_games,
@@ -172,7 +169,6 @@ def test_preplayed_turns_are_used_up_labelled_and_left_out_of_shares():
     summary = summarise([record])
     assert (summary["nonword_share"], summary["malformed_share"], summary["preplayed"]) == (1.0, 0.0, 2)
     assert play([say("crane")], preplayed={"slate": given_turns})["preplayed"] == 0
-    assert opening_words([record]) == []
 
 
 def test_random_preplayed_turns_are_legal_and_repeatable():
@@ -333,8 +329,6 @@ def test_summary_of_hand_made_games():
         "preplayed": 0,
     }
     assert guess_histogram(records) == {"1": 1, "2": 0, "3": 1, "4": 0, "5": 0, "6": 0, "X": 1}
-    assert opening_words(records) == [("crane", 1), ("maple", 1), ("those", 1)]
-    assert opening_words([*records, records[2]], most=1) == [("those", 2)]
 
 
 def test_an_empty_summary_and_one_without_wins_hold_none_and_no_nan():
@@ -361,10 +355,11 @@ def test_inconsistent_is_a_legal_guess_against_the_feedback():
 def test_splits_are_summed_apart_and_empty_ones_left_out():
     split = Split(train=("crane",), val=("slate",), test=("geese",))
     records = [game("crane", "crane"), game("slate", "slate"), game("geese", *["those"] * 6)]
-    parts = by_split(records, split)
-    assert {part: values["games"] for part, values in parts.items()} == {"all": 3, "train": 1, "heldout": 1}
-    assert (parts["train"]["win_rate"], parts["heldout"]["win_rate"]) == (1.0, 0.0)
-    assert set(by_split(records[:1], split)) == {"all", "train"}
+    metrics = flat_metrics(records, split)
+    games = {key.split("/")[1]: value for key, value in metrics.items() if key.endswith("/games")}
+    assert games == {"all": 3, "train": 1, "heldout": 1}
+    assert (metrics["sft/train/win_rate"], metrics["sft/heldout/win_rate"]) == (1.0, 0.0)
+    assert {key.split("/")[1] for key in flat_metrics(records[:1], split)} == {"all", "train"}
 
 
 def test_flat_metrics_hold_every_player_split_and_paired_test():
@@ -584,4 +579,4 @@ def test_shipped_split_metrics_use_the_held_out_part(shipped):
     rules = rules_for(shipped)
     secrets = [split.train[0], split.val[0], split.test[0]]
     records = play_games(scripted(*[""] * 6), secrets, shipped, rules, name="p")
-    assert evaluate.by_split(records, split)["heldout"]["games"] == 1
+    assert flat_metrics(records, split)["p/heldout/games"] == 1

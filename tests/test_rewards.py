@@ -239,17 +239,6 @@ def test_case_26_every_term_is_finite_and_within_its_range(texts, history, best_
             assert type(value) is float and term.low <= value <= term.high, name
 
 
-def test_case_29_share_of_groups_without_spread():
-    """Groups, not the batch, decide: all equal within each group is a share of 1."""
-    assert rewards.zero_spread_share([1, 1, 1, 1, 0, 0, 0, 0], 4) == 1
-    assert rewards.zero_spread_share([1, 1, 1, 0, 0, 0, 0, 0], 4) == 0.5
-    assert rewards.zero_spread_share([0.1 + 0.2, 0.3], 2) == 1, "rounding is no spread"
-    assert rewards.zero_spread_share([], 4) == 0
-    for group_size in (3, 0):
-        with pytest.raises(ValueError, match="4 rewards are no whole number of groups"):
-            rewards.zero_spread_share([1, 1, 1, 1], group_size)
-
-
 def test_what_each_term_pays_in_one_state():
     """The value of every term, worked out by hand, in a state with three words left."""
     history = turns("sweep", "crane", "stole", "sleet")

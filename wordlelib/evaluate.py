@@ -295,22 +295,8 @@ def guess_histogram(records: Iterable[Record], turns: int = 6) -> dict[str, int]
     return {str(n): counts[n] for n in range(1, turns + 1)} | {"X": counts[None]}
 
 
-def opening_words(records: Iterable[Record], most: int = 10) -> list[tuple[str, int]]:
-    """The `most` frequent first guesses with their counts; games with pre-played turns are left out."""
-    firsts = (record["turns"][0]["guess"] for record in records if not record["preplayed"])
-    counts = Counter(guess for guess in firsts if guess is not None)
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most]
-
-
-def by_split(records: Sequence[Record], split: Split) -> dict[str, dict[str, float | int | None]]:
-    """Summaries of `all` games, of those over `train` secrets and over `heldout` ones (the test part).
-
-    A part without games is left out. Validation secrets count in `all` only.
-    """
-    return {part: summarise(own) for part, own in _parts(records, split).items()}
-
-
 def _parts(records: Sequence[Record], split: Split) -> dict[str, list[Record]]:
+    """All games, those over training and over held-out (test) secrets; parts without games are left out."""
     parts = {"all": list(records)}
     for part, secrets in (("train", set(split.train)), ("heldout", set(split.test))):
         parts[part] = [record for record in records if record["secret"] in secrets]

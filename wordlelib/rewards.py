@@ -347,18 +347,6 @@ def _is_finite(value: Any) -> bool:
         return False
 
 
-def zero_spread_share(rewards: Sequence[float], group_size: int) -> float:
-    """Share of groups whose rewards are all equal, so that they carry no gradient; 0 for no rewards.
-
-    Group g holds rewards[g * group_size : (g + 1) * group_size]. Raises ValueError unless the
-    rewards are whole groups. One such group is no fault; most of them are.
-    """
-    if group_size < 1 or len(rewards) % group_size:
-        raise ValueError(f"{len(rewards)} rewards are no whole number of groups of {group_size}")
-    groups = [rewards[start : start + group_size] for start in range(0, len(rewards), group_size)]
-    return sum(max(group) - min(group) < 1e-8 for group in groups) / max(1, len(groups))
-
-
 def game_reward(record: dict[str, Any], rules: Rules) -> float:
     """Total of a finished game record, from its moves alone; from -2 + 1/turns to 2 - 1/turns.
 
