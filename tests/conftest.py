@@ -39,8 +39,9 @@ def example(stage: str, **changes: object) -> dict[str, object]:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty checkout of its own, with a `notebooks` folder, in place of the real one."""
-    root = tmp_path / "project"
+    """An empty checkout, with a `notebooks` folder, in place of the real one; its name needs care in shells
+    and in JSON."""
+    root = tmp_path / "meine Wörter"
     (root / "notebooks" / "recipes").mkdir(parents=True)
     monkeypatch.setattr(runs, "project_root", lambda: root)
     return root

@@ -5,6 +5,7 @@ standard error), 130 interrupted.
 """
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +36,8 @@ def show_run(out: Path) -> None:
     if runs.status(out / "04_eval")["status"] == "done":
         print(report.terminal_table([out]))
         jupyter = runs.shown_path(Path(sys.executable).with_name("jupyter"))
-        print(f"\nReplay: {jupyter} lab {runs.shown_path(recipes.prepare_replay(out))}")
+        command = [jupyter, "lab", runs.shown_path(recipes.prepare_replay(out))]
+        print(f"\nReplay: {shlex.join(command)}")
     for figure in sorted(out.glob("*/figures/*.html")):
         print("Figure:", runs.shown_path(figure))
 

@@ -6,6 +6,7 @@ played under different rules never share a table.
 """
 
 import gzip
+import shlex
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -277,7 +278,8 @@ def _command(run: Evaluated) -> str:
     name = run.folder.name
     if (project_root() / "notebooks" / "recipes" / name).is_dir():
         return f"python -m wordlelib run --recipe {name} --out results/{name}"
-    return f"papermill notebooks/{STAGE}.ipynb out.ipynb -f {shown_path(run.folder)}/{STAGE}/config.yaml"
+    config = shlex.quote(f"{shown_path(run.folder)}/{STAGE}/config.yaml")
+    return f"papermill notebooks/{STAGE}.ipynb out.ipynb -f {config}"
 
 
 def _aligned(rows: list[Row]) -> str:
