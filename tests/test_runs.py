@@ -81,6 +81,22 @@ def test_case_46_a_name_that_papermill_put_in_and_no_stage_knows_is_refused(valu
         runs.start(STAGE, values | {"In": cells, "sede": 3})
 
 
+def test_a_backend_that_cannot_be_used_leaves_a_finished_stage_as_it_is(tmp_path, rules, monkeypatch):
+    """Asked to replace it, too: the backend is checked before the folder is emptied."""
+    stage = runs.start("02_sft", sft_values(tmp_path / "run", model="org/m"))
+    stage.use_rules(rules)
+    stage.finish({"x": 1})
+
+    def refuse(backend):
+        raise RuntimeError(f"backend {backend} needs an NVIDIA GPU")
+
+    monkeypatch.setattr("wordlelib.models.use_backend", refuse)
+    wanted = sft_values(tmp_path / "run", model="org/m", backend="unsloth", adapter="lora", overwrite=True)
+    with pytest.raises(RuntimeError, match="backend unsloth needs"):
+        runs.start("02_sft", wanted)
+    assert runs.status(stage.dir)["status"] == "done" and (stage.dir / "metrics.json").is_file()
+
+
 def test_a_finished_stage_is_replaced_only_when_asked(values):
     stage = runs.start(STAGE, values)
     (stage.dir / "result.txt").write_text("old")

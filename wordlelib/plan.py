@@ -7,9 +7,10 @@ GiB (2**30 bytes). A card of "N GB" is planned with N * 10**9 bytes: some of tha
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from wordlelib import params, recipes, report
+from wordlelib import params, players, recipes, report
 from wordlelib.models import ENGINE_SEQUENCES
 from wordlelib.runs import project_path, project_root, read_json, shown_path, write_text
 
@@ -239,11 +240,11 @@ def engine_work_bytes(shape: Shape) -> int:
 
 
 def _row_tokens(settings: Settings, stage: str) -> int:
-    """Tokens of the longest prompt and the longest completion of a stage that generates."""
-    data = settings["01_data_synthesis"]
+    """Tokens of the longest prompt and what a stage that generates may add to it."""
+    data = SimpleNamespace(**settings["01_data_synthesis"])
     longest = settings["02_sft"]["max_length"]
-    prompt = min(LONGEST_PROMPT[data["renderer"]], longest) if data["history"] == "fresh" else longest
-    return prompt + settings[stage]["max_completion_length"]
+    prompt = min(LONGEST_PROMPT[data.renderer], longest) if data.history == "fresh" else longest
+    return players.longest_sequence(data, prompt, settings[stage]["max_completion_length"])
 
 
 def _held(settings: Settings, shape: Shape) -> Parts:

@@ -148,9 +148,8 @@ def _tidy(notebook: Path, stage: str, failed: bool) -> str:
 
     papermill marks every cell completed when a kernel dies, so the mark has to be made here.
     """
-    root = json.dumps(f"{runs.project_root()}/", ensure_ascii=False)[
-        1:-1
-    ]  # as libraries print it in their messages
+    # as libraries print it in their messages, and JSON escapes it
+    root = json.dumps(f"{runs.project_root()}/", ensure_ascii=False)[1:-1]
     runs.write_text(notebook, notebook.read_text(encoding="utf-8").replace(root, ""))
     content = runs.read_json(notebook)
     record = content["metadata"]["papermill"]

@@ -187,7 +187,8 @@ def _require_room(tokenizer: Any, rules: Rules, max_completion_length: int, limi
         fitting = max(0, limit - fixed) // rules.turns
         raise ValueError(
             f"a conversation of {rules.turns} turns may take {longest} tokens, more than the "
-            f"model's {limit}: use max_completion_length {fitting} or less, or history: fresh"
+            f"model's {limit}: use max_completion_length {fitting} or less, a longer max_length in 02_sft, "
+            "or history: fresh"
         )
 
 

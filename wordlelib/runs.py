@@ -352,13 +352,18 @@ def start(stage: str, namespace: Mapping[str, Any]) -> Run:
     """Check and print the parameters of a notebook, and open its folder `<run>/<stage>/`.
 
     Raises ValueError for wrong parameters, for a finished folder without `overwrite`, and for a
-    folder that is not a stage's; PermissionError when the folder cannot be written. Works in
-    Jupyter, under papermill and in a plain Python process.
+    folder that is not a stage's; PermissionError when the folder cannot be written; RuntimeError for a
+    `backend` that this machine or this order of imports cannot serve. Works in Jupyter, under papermill
+    and in a plain Python process.
     """
     config = parameters(stage, namespace)
     if not config.run:
         raise ValueError(f"{stage}: run is empty; name a run folder such as 'results/mine'")
     folder = project_path(config.run) / stage
+    if (backend := getattr(config, "backend", "transformers")) != "transformers":
+        from wordlelib.models import use_backend
+
+        use_backend(backend)  # first of all imports, and before a finished stage is emptied
     resumed = _open_folder(folder, config)
     run = Run(stage, config, folder, resumed)
     run._write_config()
