@@ -290,7 +290,6 @@ def workbook_sft(job: Job, adapter: str) -> Row:
         values["learning_rate"] = FULL_LEARNING_RATE
     run = runs.start("02_sft", values)
     config = run.config
-    models.use_backend(config.backend)
     rules, rows = data.load(job["data"]).rules, data.read_jsonl(job["rows"])
     model, tokenizer = models.load_policy(config.model, rules, config)
     config.max_minutes = _minutes_left(job)
@@ -309,7 +308,6 @@ def workbook_grpo(job: Job) -> Row:
     """What notebook 03 does, from the adapter that `workbook_sft` trained."""
     run = runs.start("03_grpo", {**job["03_grpo"], "run": _run_folder(job, job["adapter"])})
     config = run.config
-    models.use_backend(config.backend)
     source = data.load(job["data"])
     model, tokenizer = training.load_trained(run, source.rules)
     config.max_minutes = _minutes_left(job)
@@ -337,7 +335,7 @@ def reinforce_with_defaults(model: Any, tokenizer: Any, job: Job, **options: Any
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
-    from wordlelib.callbacks import timed
+    from wordlelib.callbacks import time_parts, timed
 
     config, source = SimpleNamespace(**job["03_grpo"]), data.load(job["data"])
     solver = Solver(source.training_words, source.rules)
@@ -366,8 +364,7 @@ def reinforce_with_defaults(model: Any, tokenizer: Any, job: Job, **options: Any
         processing_class=tokenizer,
         callbacks=[log],
     )
-    trainer._generate = timed(trainer._generate, "generate", parts)
-    trainer._calculate_rewards = timed(trainer._calculate_rewards, "reward", parts)
+    time_parts(trainer, parts)
     trainer.train()
     return runs.read_log(run.dir / "log.jsonl")
 

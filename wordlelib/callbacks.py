@@ -62,6 +62,12 @@ def timed(function: Callable, name: str, seconds: dict[str, float]) -> Callable:
     return call
 
 
+def time_parts(trainer: Any, parts: dict[str, float]) -> None:
+    """Time generation and rewards of a GRPO trainer, by TRL's own methods for them."""
+    trainer._generate = timed(trainer._generate, "generate", parts)
+    trainer._calculate_rewards = timed(trainer._calculate_rewards, "reward", parts)
+
+
 class StepLog(TrainerCallback):
     """Write one row a logged step, print progress at a fixed rate, and stop when the time is up.
 

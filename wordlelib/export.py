@@ -20,7 +20,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from wordlelib import data, models, params, players
+from wordlelib import data, models, params, players, report
 from wordlelib.game import decode_history
 from wordlelib.runs import (
     NEVER_COMPARED,
@@ -151,11 +151,11 @@ def _settings(run: Path, stage: str) -> str:
     """The parameters of a stage as a table."""
     config = read_yaml(run / stage / "config.yaml") | ({"model": base_name(run)} if stage == "02_sft" else {})
     rows = [
-        f"| `{name}` | {config[name]} | {param.meaning} |"
+        [f"`{name}`", str(config[name]), param.meaning]
         for name, param in params.declared(stage).items()
         if name in config and name not in NEVER_COMPARED
     ]
-    return "\n".join([f"`{stage}`:\n", "| parameter | value | meaning |", "| --- | --- | --- |", *rows])
+    return f"`{stage}`:\n\n{report.piped([['parameter', 'value', 'meaning'], *rows])}"
 
 
 def _effort(run: Path, player: str) -> list[str]:
@@ -178,8 +178,8 @@ def _results(run: Path, player: str) -> str:
     rows = [_result(metrics, name, split) for split in ("heldout", "train", "all") for name in names]
     if not any(rows):
         return "Not evaluated yet."
-    head = "| player | secrets | games | wins | 95% interval | guesses |\n" + "| --- " * 6 + "|"
-    return "\n".join([head, *filter(None, rows), "", RESULTS_READ])
+    head = ["player", "secrets", "games", "wins", "95% interval", "guesses"]
+    return f"{report.piped([head, *filter(None, rows)])}\n\n{RESULTS_READ}"
 
 
 def _metrics(run: Path, player: str) -> dict[str, Any]:
@@ -191,16 +191,15 @@ def _metrics(run: Path, player: str) -> dict[str, Any]:
     return read_json(run / "04_eval" / "metrics.json")
 
 
-def _result(metrics: dict[str, Any], player: str, split: str) -> str:
+def _result(metrics: dict[str, Any], player: str, split: str) -> list[str]:
     """A row of the results table, empty when the player did not play these secrets."""
     prefix = f"{player}/{split}/"
     if f"{prefix}win_rate" not in metrics:
-        return ""
+        return []
     own = {key.removeprefix(prefix): value for key, value in metrics.items() if key.startswith(prefix)}
-    return (
-        f"| {player} | {split} | {own['games']:,} | {own['win_rate']:.1%} | {own['win_rate_low']:.1%} to "
-        f"{own['win_rate_high']:.1%} | {own['mean_guesses_loss7']:.2f} |"
-    )
+    interval = f"{own['win_rate_low']:.1%} to {own['win_rate_high']:.1%}"
+    games, guesses = f"{own['games']:,}", f"{own['mean_guesses_loss7']:.2f}"
+    return [player, split, games, f"{own['win_rate']:.1%}", interval, guesses]
 
 
 def _usage(folder: Path, run: Path) -> str:

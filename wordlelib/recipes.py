@@ -150,8 +150,7 @@ def _tidy(notebook: Path, stage: str, failed: bool) -> str:
     """
     # as libraries print it in their messages, and JSON escapes it
     root = json.dumps(f"{runs.project_root()}/", ensure_ascii=False)[1:-1]
-    runs.write_text(notebook, notebook.read_text(encoding="utf-8").replace(root, ""))
-    content = runs.read_json(notebook)
+    content = json.loads(notebook.read_text(encoding="utf-8").replace(root, ""))
     record = content["metadata"]["papermill"]
     record["input_path"] = f"notebooks/{stage}.ipynb"
     record["output_path"] = notebook.name

@@ -458,7 +458,7 @@ def grpo(
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
-    from wordlelib.callbacks import SkipNonFinite, StepLog, WeightSchedule, timed
+    from wordlelib.callbacks import SkipNonFinite, StepLog, WeightSchedule, time_parts, timed
 
     rules = solver.rules
     parts: dict[str, float] = {}
@@ -524,8 +524,7 @@ def grpo(
         callbacks=[guard, log],
     )
     trainer.add_callback(WeightSchedule(trainer, weights))
-    trainer._generate = timed(trainer._generate, "generate", parts)
-    trainer._calculate_rewards = timed(trainer._calculate_rewards, "reward", parts)
+    time_parts(trainer, parts)
     _quiet(trainer)
     _train(trainer, last_checkpoint(run))
     return training_metrics(read_log(run.dir / "log.jsonl"), "reward")
