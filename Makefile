@@ -12,6 +12,10 @@ PYTHON ?= python3
 RUN ?= results/cpu-demo
 BIN := .venv/bin
 
+# Kernels compile what they import, once; compiling every module of every package would take as long as
+# fetching them.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test test-gpu lint lab clean
 
 demo: .venv/installed
@@ -39,5 +43,5 @@ clean:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo \
 	  "This needs Python 3.11 or newer, and $(PYTHON) is not: try make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -e '.[train,lab,test]'
+	$(BIN)/python -m pip install --no-compile -e '.[train,lab,test]'
 	@touch $@

@@ -271,3 +271,19 @@ def test_an_adapter_without_its_weights_is_refused_in_one_sentence(game, tokeniz
     (tmp_path / "model" / "adapter_model.safetensors").unlink()
     with pytest.raises(ValueError, match=r"holds no adapter_model\.safetensors"):
         models.load(tmp_path / "model", game[1])
+
+
+def test_an_engine_that_does_not_start_names_the_parameter_to_change(monkeypatch):
+    """vLLM fails with pages of text, or with none; a model that is not there is another matter."""
+    raised = iter([RuntimeError("Engine core failed.\nSee above."), RuntimeError(), OSError("no such model")])
+
+    def start(**asked):
+        raise next(raised)
+
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=start))
+    for line in ("Engine core failed.", "RuntimeError"):
+        with pytest.raises(RuntimeError) as failed:
+            models.load_engine("org/m", 8, 0.7, 400)
+        assert f"did not start with engine_memory 0.7 ({line}): " in str(failed.value)
+    with pytest.raises(OSError, match="no such model"):
+        models.load_engine("org/m", 8, 0.7, 400)

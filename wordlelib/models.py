@@ -7,7 +7,8 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -215,7 +216,7 @@ def existing(name: str | Path) -> str:
 
 
 ENGINE_SEQUENCES = 512  # generated side by side: a step's completions in one wave
-# Numbers of games side by side for which 04's engine prepares itself; each costs half a second at the start.
+# Numbers of sequences for which an engine prepares itself; each costs half a second at the start.
 GRAPH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 768, 1024]
 LINEAR_LAYERS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
@@ -293,19 +294,21 @@ def _load_unsloth(name: str | Path, rules: Rules, config: Any, engine_memory: fl
         "gpu_memory_utilization": engine_memory,
         "max_lora_rank": engine_rank(config.lora_rank),
         "max_num_seqs": ENGINE_SEQUENCES,
+        "compilation_config": _graphs(ENGINE_SEQUENCES),
     }
     free, total = torch.cuda.mem_get_info()
-    model, _ = FastLanguageModel.from_pretrained(
-        existing(name),
-        max_seq_length=config.max_length,
-        dtype=torch.bfloat16,
-        load_in_4bit=config.adapter == "qlora",
-        full_finetuning=config.adapter == "none",
-        use_exact_model_name=True,  # no copy that is quantised already: merging needs the 16-bit base
-        use_gradient_checkpointing=False,
-        random_state=config.seed,
-        **(engine if engine_memory else {}),
-    )
+    with _starting_engine(engine_memory) if engine_memory else nullcontext():
+        model, _ = FastLanguageModel.from_pretrained(
+            existing(name),
+            max_seq_length=config.max_length,
+            dtype=torch.bfloat16,
+            load_in_4bit=config.adapter == "qlora",
+            full_finetuning=config.adapter == "none",
+            use_exact_model_name=True,  # no copy that is quantised already: merging needs the 16-bit base
+            use_gradient_checkpointing=False,
+            random_state=config.seed,
+            **(engine if engine_memory else {}),
+        )
     if engine_memory:
         taken = (free - torch.cuda.mem_get_info()[0]) / total
         print(f"engine: {engine_memory:.0%} of the GPU's memory asked, {taken:.0%} taken with the weights")
@@ -359,16 +362,40 @@ def load_engine(base: str, rank: int, memory: float, max_length: int) -> Any:
     """
     from vllm import LLM
 
-    return LLM(
-        model=existing(base),
-        dtype="bfloat16",
-        gpu_memory_utilization=memory,
-        max_model_len=max_length,
-        max_num_seqs=GRAPH_SIZES[-1],
-        compilation_config={"cudagraph_capture_sizes": GRAPH_SIZES},
-        enable_lora=rank > 0,
-        **({"max_lora_rank": engine_rank(rank)} if rank else {}),
-    )
+    with _starting_engine(memory):
+        return LLM(
+            model=existing(base),
+            dtype="bfloat16",
+            gpu_memory_utilization=memory,
+            max_model_len=max_length,
+            max_num_seqs=GRAPH_SIZES[-1],
+            compilation_config=_graphs(GRAPH_SIZES[-1]),
+            enable_lora=rank > 0,
+            **({"max_lora_rank": engine_rank(rank)} if rank else {}),
+        )
+
+
+def _graphs(most: int) -> dict[str, list[int]]:
+    """vLLM's setting of the batch sizes, up to `most`, that it captures; by itself it takes over fifty."""
+    return {"cudagraph_capture_sizes": [size for size in GRAPH_SIZES if size <= most]}
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text, which other libraries fill with pages; its type without one."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+@contextmanager
+def _starting_engine(memory: float) -> Iterator[None]:
+    """Say what to change when an engine cannot start; vLLM's own account is above or in the cause."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"the vLLM engine did not start with engine_memory {memory} ({first_line(error)}): "
+            "lower engine_memory when other processes or the training hold the GPU, raise it when no room "
+            "is left for its cache; `python -m wordlelib plan` says what fits"
+        ) from error
 
 
 def stop_engine(engine: Any) -> None:

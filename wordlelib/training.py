@@ -147,7 +147,7 @@ def _train(trainer: Any, checkpoint: str | None) -> None:
         size = trainer.args.per_device_train_batch_size
         raise MemoryError(
             f"the GPU's memory does not hold {size} rows at once: set micro_batch_size below {size}, and "
-            f"resume; `python -m wordlelib plan` says what fits ({str(error).splitlines()[0]})"
+            f"resume; `python -m wordlelib plan` says what fits ({models.first_line(error)})"
         ) from error
 
 
