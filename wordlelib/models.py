@@ -408,7 +408,8 @@ def adapter_request(folder: str | Path) -> Any:
     from vllm.lora.request import LoRARequest
 
     path = existing(folder)
-    return LoRARequest(path, zlib.crc32(path.encode()) or 1, path)
+    # vLLM keeps the number of an adapter in 32 bits with a sign; 0 is none
+    return LoRARequest(path, zlib.crc32(path.encode()) >> 1 or 1, path)
 
 
 def engine_rank(rank: int) -> int:
