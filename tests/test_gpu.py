@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -160,7 +161,8 @@ def kill_after(folder: Path, args: list[str], checkpoint: str) -> None:
             time.sleep(0.2)
     finally:
         for child in (*psutil.Process(process.pid).children(recursive=True), process):
-            child.send_signal(signal.SIGKILL)
+            with suppress(psutil.NoSuchProcess):  # an engine ends with the kernel that has just been killed
+                child.send_signal(signal.SIGKILL)
         process.wait()
 
 

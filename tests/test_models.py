@@ -275,15 +275,26 @@ def test_an_adapter_without_its_weights_is_refused_in_one_sentence(game, tokeniz
 
 def test_an_engine_that_does_not_start_names_the_parameter_to_change(monkeypatch):
     """vLLM fails with pages of text, or with none; a model that is not there is another matter."""
-    raised = iter([RuntimeError("Engine core failed.\nSee above."), RuntimeError(), OSError("no such model")])
+    raised = iter([RuntimeError("\nEngine failed.\nSee above."), RuntimeError(), OSError("no such model")])
 
     def start(**asked):
         raise next(raised)
 
     monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=start))
-    for line in ("Engine core failed.", "RuntimeError"):
+    for line in ("Engine failed.", "RuntimeError"):
         with pytest.raises(RuntimeError) as failed:
             models.load_engine("org/m", 8, 0.7, 400)
         assert f"did not start with engine_memory 0.7 ({line}): " in str(failed.value)
     with pytest.raises(OSError, match="no such model"):
         models.load_engine("org/m", 8, 0.7, 400)
+
+
+def test_adapters_get_numbers_of_their_own_that_vllm_can_hold(tmp_path, monkeypatch):
+    """vLLM keeps them in 32 bits with a sign; one that does not fit ends its engine while it plays."""
+    made = []
+    requests = SimpleNamespace(LoRARequest=lambda name, number, path: made.append(number))
+    monkeypatch.setitem(sys.modules, "vllm.lora.request", requests)
+    for name in map(str, range(200)):
+        (tmp_path / name).mkdir()
+        models.adapter_request(tmp_path / name)
+    assert len(set(made)) == 200 and all(0 < number < 2**31 for number in made)

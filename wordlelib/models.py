@@ -382,7 +382,7 @@ def _graphs(most: int) -> dict[str, list[int]]:
 
 def first_line(error: Exception) -> str:
     """The first line of an error's text, which other libraries fill with pages; its type without one."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 @contextmanager
