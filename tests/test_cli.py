@@ -1,6 +1,7 @@
 """The command line: one sentence and an exit code for every wrong use, and recipes run by papermill."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -193,6 +194,21 @@ def test_case_46_an_empty_recipe_file_runs_the_defaults(checkout, out):
     assert recipes.read_recipe("tiny") == {STAGE: {}}
     wanted = example(STAGE, run=str(out), overwrite=False)
     assert recipes.plan({STAGE: {}}, out) == {STAGE: wanted}
+
+
+def test_the_command_of_a_run_repeats_its_settings_whatever_recipe_is_nearest(checkout, project, out):
+    """Quoted for a shell; a recipe that is changed later no longer stands for the runs made with it."""
+    assert run(out, "--set", f"{STAGE}.seed=3", "--set", f"{STAGE}.runs=[a b]") == 0
+    shown = recipes.command(out)
+    assert shown.startswith("python -m wordlelib run --recipe tiny --out results/out --set ")
+    settings = recipes.parse_settings(word for word in shlex.split(shown) if "=" in word)
+    again = recipes.plan(settings, out.with_name("again"))[STAGE]
+    made = recipes.runs.read_yaml(out / STAGE / "config.yaml")
+    assert {name: made[name] for name in again if name != "run"} == {
+        name: value for name, value in again.items() if name != "run"
+    }
+    (project / "notebooks" / "recipes" / "tiny" / f"{STAGE}.yaml").write_text("seed: 3\nruns: [a b]\n")
+    assert recipes.command(out) == "python -m wordlelib run --recipe tiny --out results/out"
 
 
 LOOP = """

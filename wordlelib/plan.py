@@ -502,8 +502,7 @@ def update_page() -> None:
 
 
 def _page_part() -> str:
-    folders = [path for path in (project_root() / PAGE).parent.iterdir() if path.is_dir()]
-    planned = {path.name: recipe_settings(path.name) for path in folders}
+    planned = {name: recipe_settings(name) for name in recipes.recipe_names()}
     planned = {name: settings for name, settings in planned.items() if _model(settings) in MODELS}
     names = sorted(planned, key=lambda name: weight_bytes(MODELS[_model(planned[name])]))
     header = ["recipe", *(f"{stage}: {what}" for stage in STAGES for what in ("peak", "card"))]

@@ -5,6 +5,7 @@ Everything that can be checked is checked before the first notebook starts.
 
 import ast
 import json
+import shlex
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -29,16 +30,21 @@ def notebook_path(stage: str) -> Path:
     return path
 
 
+def _recipe_folder() -> Path:
+    return runs.project_root() / "notebooks" / "recipes"
+
+
+def recipe_names() -> list[str]:
+    """The names of all recipes, sorted."""
+    return sorted(path.name for path in _recipe_folder().glob("*") if list(path.glob("*.yaml")))
+
+
 def read_recipe(name: str) -> dict[str, dict[str, Any]]:
     """Stage to its parameters, in order. ValueError lists the recipes there are for another name."""
-    folder = runs.project_root() / "notebooks" / "recipes"
-    names = sorted(path.name for path in folder.glob("*") if path.is_dir())
+    folder, names = _recipe_folder(), recipe_names()
     if name not in names:
         raise ValueError(f"no recipe {name!r} in {runs.shown_path(folder)}; there are: {', '.join(names)}")
-    recipe = {path.stem: runs.read_yaml(path) for path in sorted((folder / name).glob("*.yaml"))}
-    if not recipe:
-        raise ValueError(f"recipe {name!r} holds no <stage>.yaml file")
-    return recipe
+    return {path.stem: runs.read_yaml(path) for path in sorted((folder / name).glob("*.yaml"))}
 
 
 def defaults(stage: str) -> dict[str, Any]:
@@ -47,6 +53,32 @@ def defaults(stage: str) -> dict[str, Any]:
 
     cell = inspect_notebook(str(notebook_path(stage)))
     return {name: ast.literal_eval(entry["default"]) for name, entry in cell.items()}
+
+
+def command(run: Path) -> str:
+    """The command that repeats a run: the recipe nearest to its configs, a `--set` for each difference."""
+    configs = {path.parent.name: runs.read_yaml(path) for path in sorted(run.glob("*/config.yaml"))}
+    known = {stage: defaults(stage) for stage in configs}
+
+    def changes(name: str) -> list[str]:
+        asked = read_recipe(name)
+        return [
+            f"{stage}.{key}={_as_text(config[key])}"
+            for stage, config in configs.items()
+            for key, value in (known[stage] | asked.get(stage, {})).items()
+            if key not in runs.NEVER_COMPARED and config.get(key, value) != value
+        ]
+
+    nearest = min(recipe_names(), key=lambda name: len(changes(name)))
+    words = ["python", "-m", "wordlelib", "run", "--recipe", nearest, "--out", f"results/{run.name}"]
+    if list(configs) != list(read_recipe(nearest)):
+        words += ["--stages", ",".join(configs)]
+    return shlex.join(words + [word for change in changes(nearest) for word in ("--set", change)])
+
+
+def _as_text(value: Any) -> str:
+    """A parameter as `--set` reads it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, str]]:

@@ -6,18 +6,17 @@ played under different rules never share a table.
 """
 
 import gzip
-import shlex
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from wordlelib import recipes
 from wordlelib.evaluate import COMPARISONS, by_player, games_file, read_games, summarise
 from wordlelib.params import PLAYERS
 from wordlelib.rules import Rules, require_same_rules
 from wordlelib.runs import (
     finished_stage,
-    project_root,
     read_json,
     read_yaml,
     require_complete_notebook,
@@ -189,7 +188,7 @@ def _report(
         rows = [(run, _row(run, player, split)) for run in runs for player in _players(run, split)]
         if rows:
             header = _header(runs[0].rules) + ["repeat with"] * commands
-            body = [row + [f"`{_command(run)}`"] * commands for run, row in rows]
+            body = [row + [f"`{recipes.command(run.folder)}`"] * commands for run, row in rows]
             blocks.append(f"{title}:\n\n{table([header, *body])}")
     blocks.append(
         "Wins with Wilson's 95% interval. Malformed, non-words and inconsistent guesses (legal, but against "
@@ -271,15 +270,6 @@ def _secrets_line(run: Evaluated) -> str:
     shown, hidden = run.secrets[:SECRETS_SHOWN], len(run.secrets) - SECRETS_SHOWN
     more = f" and {hidden:,} more in {shown_path(run.folder)}/{STAGE}/games.jsonl" if hidden > 0 else ""
     return f"Secrets of {shown_path(run.folder)} ({len(run.secrets):,}): {', '.join(shown)}{more}."
-
-
-def _command(run: Evaluated) -> str:
-    """The command that repeats a kept run: its folder bears its recipe's name, or has its own config."""
-    name = run.folder.name
-    if (project_root() / "notebooks" / "recipes" / name).is_dir():
-        return f"python -m wordlelib run --recipe {name} --out results/{name}"
-    config = shlex.quote(f"{shown_path(run.folder)}/{STAGE}/config.yaml")
-    return f"papermill notebooks/{STAGE}.ipynb out.ipynb -f {config}"
 
 
 def _aligned(rows: list[Row]) -> str:
