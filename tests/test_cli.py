@@ -5,6 +5,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 from conftest import ROOT, example
@@ -54,12 +55,14 @@ def test_a_recipe_leaves_finished_stages_with_their_executed_notebooks(checkout,
 
 
 def test_an_executed_notebook_names_no_folder_of_the_machine(checkout, out, project):
-    """Libraries print whole paths, such as that of a model in the project."""
-    checkout(f"print('loading ' + {str(project)!r} + '/models/m')")
+    """Libraries print whole paths, such as that of a model in the project, or their own in a warning."""
+    library = sysconfig.get_path("purelib")
+    checkout(f"print('loading ' + {str(project)!r} + '/models/m', {library + '/torch/a.py:1'!r})")
     assert run(out) == 0
     cells = runs.read_json(out / STAGE / f"{STAGE}.ipynb")["cells"]
     printed = str([cell.get("outputs") for cell in cells])
-    assert "loading models/m" in printed and str(project) not in printed
+    assert "loading models/m torch/a.py:1" in printed
+    assert str(project) not in printed and library not in printed
 
 
 def test_a_finished_run_is_refused_kept_or_replaced_as_asked(checkout, out, capsys):

@@ -5,6 +5,7 @@ Everything that can be checked is checked before the first notebook starts.
 
 import ast
 import json
+import os
 import shlex
 import sys
 import time
@@ -180,9 +181,11 @@ def _tidy(notebook: Path, stage: str, failed: bool) -> str:
 
     papermill marks every cell completed when a kernel dies, so the mark has to be made here.
     """
-    # as libraries print it in their messages, and JSON escapes it
-    root = json.dumps(f"{runs.project_root()}/", ensure_ascii=False)[1:-1]
-    content = json.loads(notebook.read_text(encoding="utf-8").replace(root, ""))
+    text = notebook.read_text(encoding="utf-8")
+    # libraries print where they and the project are in their messages, and JSON escapes it
+    for folder in sorted({str(runs.project_root()), *filter(os.path.isabs, sys.path)}, key=len, reverse=True):
+        text = text.replace(json.dumps(f"{folder}/", ensure_ascii=False)[1:-1], "")
+    content = json.loads(text)
     record = content["metadata"]["papermill"]
     record["input_path"] = f"notebooks/{stage}.ipynb"
     record["output_path"] = notebook.name
