@@ -211,8 +211,11 @@ def test_the_policy_has_the_adapter_that_was_asked_for(game, tmp_path):
     models.save(model, tokenizer, tmp_path / "model")
     again, _ = models.load_policy(tmp_path / "model", game[1], settings)
     assert list(again.peft_config) == ["default"] and torch.equal(logits(again), logits(model))
-    plain, _ = models.load_policy("nano", game[1], SimpleNamespace(**vars(settings) | {"adapter": "none"}))
+    settings.adapter = "none"
+    plain, _ = models.load_policy("nano", game[1], settings)
     assert not hasattr(plain, "peft_config")
+    with pytest.raises(ValueError, match="holds an adapter, and adapter none trains all weights"):
+        models.load_policy(tmp_path / "model", game[1], settings)
 
 
 @pytest.mark.parametrize("adapter", ["none", "lora"])

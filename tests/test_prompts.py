@@ -12,6 +12,7 @@ from wordlelib.prompts import (
     is_well_formed,
     messages,
     parse_guess,
+    printable,
     render_state,
     shown_again,
     system_prompt,
@@ -293,3 +294,15 @@ def test_state_spells_every_past_guess_in_order(shipped, guesses, secret, render
         label, _, marked = line.partition(": ")
         assert label == f"Guess {number}"
         assert "".join(letter for letter in marked if letter.isupper()) == guess.upper()
+
+
+@given(st.text())
+def test_text_for_a_terminal_holds_nothing_that_moves_it(text):
+    """Escape sequences of a terminal could clear it or retitle its window; readable text stays as it is."""
+    shown = printable(text)
+    assert all(c.isprintable() or c == "\n" for c in shown)
+    assert shown == text or not text.replace("\n", "").isprintable()
+
+
+def test_escape_sequences_are_spelled_out_for_a_terminal():
+    assert printable("\x1b[2Jhi\r\n") == "\\x1b[2Jhi\\r\n"

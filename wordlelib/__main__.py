@@ -72,6 +72,7 @@ def play(args: argparse.Namespace) -> None:
     """Let a model play one game and print every turn."""
     from wordlelib import data, models, players
     from wordlelib.evaluate import play_games
+    from wordlelib.prompts import printable
     from wordlelib.rules import Rules
     from wordlelib.words import load_words
 
@@ -94,7 +95,7 @@ def play(args: argparse.Namespace) -> None:
     [record] = play_games(player, [secret], words, rules, name="model")
     for number, turn in enumerate(record["turns"], 1):
         guess, said = turn["guess"] or "no guess", turn["feedback"] or turn["rule"] or turn["reason"]
-        print(f"{turn['text']}\n  {number}. {guess.upper()} {said}")
+        print(f"{printable(turn['text'])}\n  {number}. {guess.upper()} {said}")
     print(f"won in {record['n_guesses']}" if record["won"] else f"lost: the secret was {secret.upper()}")
 
 

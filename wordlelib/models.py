@@ -275,8 +275,13 @@ def load_policy(name: str | Path, rules: Rules, config: Any, engine_memory: floa
 
     config: backend, adapter, lora_rank, max_length (tokens), seed. `engine_memory`: share of the GPU's
     memory for a vLLM engine beside the trained weights, for backend unsloth; 0 for no engine. A
-    folder that holds an adapter goes on with that adapter.
+    folder that holds an adapter goes on with that adapter; ValueError when `config` asks for none.
     """
+    if config.adapter == "none" and adapter_base(existing(name))[1]:
+        raise ValueError(
+            f"{name} holds an adapter, and adapter none trains all weights: set adapter to lora or qlora, or "
+            "merge it first (`python -m wordlelib export`)"
+        )
     if config.backend == "unsloth":
         return _load_unsloth(name, rules, config, engine_memory)
     model, tokenizer = load(name, rules, config.seed)

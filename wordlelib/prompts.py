@@ -181,3 +181,8 @@ def messages(history: History, rules: Rules) -> list[dict[str, str]]:
         reply = f"{render_turn(number, turn, rules)}\nTurn {number + 1} of {rules.turns}."
         chat.append({"role": "user", "content": reply})
     return chat
+
+
+def printable(text: str) -> str:
+    """Text of a model for a terminal: what is no line break and cannot be seen is written as an escape."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
