@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordlelib import game, prompts, rewards
+from wordlelib import game, params, prompts, rewards
 from wordlelib.game import Turn
 from wordlelib.rules import Rules
 from wordlelib.solver import Solver
@@ -254,6 +254,8 @@ def test_what_each_term_pays_in_one_state():
         "chance": [1 / 3, 0, 0, 0, 0, 0, 0],
         "win": [1, 0, 0, 0, 0, 0, 0],
         "early": [0.5, 0, 0, 0, 0, 0, 0],
+        "speed": [1 / 4, 0, 0, 0, 0, 0, 0],
+        "letters": [1, 0.6, 0.1, 0.6, 0, 0, 0],
         "regret": [0, -1, -1, -2 / 3 / bits, -1, -1, -1],
         "length": [-len(text) / 1000 for text in texts[:5]] + [-1, -1],
     }
@@ -410,6 +412,20 @@ def test_reward_functions_are_named_after_their_terms():
         functions, weights = rewards.make_reward_functions(preset, SOLVER, RULES)
         assert [function.__name__ for function in functions] == list(content["weights"])
         assert weights == list(content["weights"].values())
+
+
+def test_prime_and_wordle_solver_have_their_published_parts():
+    """A win on turn 4 pays 1 + 1/4 and the rest; a green letter 0.2, a yellow one 0.1, length a tenth."""
+    history = turns("sweep", "crane", "stole", "sleet")
+    win, legal = totals("prime", [write("sweep"), write("sheep")], history, secret="sweep")
+    assert win == pytest.approx(1 + 1 / 4 + 5 * 0.2 + 0.2) and legal == pytest.approx(4 * 0.2 + 0.2)
+    text = write("sweep")
+    [win] = totals("wordle_solver", [text], history, secret="sweep")
+    assert win == pytest.approx(1 + 1 / 4 + 0.2 + 0.5 - 0.1 * len(text) / 1000)
+
+
+def test_the_presets_to_choose_from_are_those_there_are():
+    assert tuple(rewards.PRESETS) == params.REWARD_PRESETS
 
 
 def test_predibase_has_its_published_parts():

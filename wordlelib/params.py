@@ -13,6 +13,7 @@ from typing import Any
 
 from wordlelib.rules import CHOICES
 
+REWARD_PRESETS = ("ours", "predibase", "prime", "wordle_solver", "binary")
 PLAYERS = ("untrained", "sft", "sft_continued", "grpo", "random_consistent", "greedy")
 KIND_NAMES = {
     bool: "true or false",
@@ -184,7 +185,7 @@ PARAMETERS: dict[str, dict[str, Param]] = {
             choices=("fixed", "refreshed", "mixed"),
         ),
         "refresh_every": Param(int, "steps between new states", "steps", 1),
-        "preset": Param(str, "reward terms and weights", choices=("ours", "predibase", "binary")),
+        "preset": Param(str, "reward terms and weights", choices=REWARD_PRESETS),
         "schedule": Param(str, "how the weights change", choices=("fixed", "phase", "linear")),
         "temperature": Param(float, "sampling temperature", "", 0.01, 5),
         "max_completion_length": GENERATION["max_completion_length"],

@@ -1,7 +1,7 @@
 """Rewards: one judgement a completion, named terms, presets whose ranking is checked, schedules.
 
-A row is one guess in one state (`unit: turn`). The columns `history` (always), `secret` (terms `win`
-and `early` only) and `best_bits` (term `regret` only) come with it, one value a completion; other
+A row is one guess in one state (`unit: turn`). The columns `history` (always), `secret` (terms in
+`NEED_SECRET` only) and `best_bits` (term `regret` only) come with it, one value a completion; other
 columns and keywords are accepted and not read: candidates are counted anew from the history.
 Only a well-formed completion is judged further than its form, and only a legal guess further than
 the dictionary. So no malformed text earns anything by the word in it.
@@ -33,6 +33,7 @@ class Judgement(NamedTuple):
     that colour so far that the guess does not contradict (1 when there are none). bits: information
     over the `n_candidates` words still possible. possible: the guess is one of them (a consistent
     guess may be outside the solver's universe). best_bits: the best guess's bits, None if unknown.
+    letters: share of the secret's letters that the guess has, half for one in another place.
     """
 
     characters: int
@@ -52,6 +53,7 @@ class Judgement(NamedTuple):
     n_candidates: int = 0
     possible: bool = False
     won: bool = False
+    letters: float = 0.0
 
 
 def make_judge(
@@ -92,6 +94,7 @@ def make_judge(
             n_candidates=len(candidates),
             possible=consistent and guess in universe,
             won=guess == secret,
+            letters=_letters(guess, secret),
         )
 
     return judge
@@ -101,6 +104,11 @@ def _shares_kept(wrong: game.Violations, turns: History) -> list[float]:
     marks = "".join(turn.feedback for turn in turns if turn.feedback is not None)
     totals = map(marks.count, (game.CORRECT, game.PRESENT, game.ABSENT))
     return [1 - n / total if total else 1.0 for n, total in zip(wrong, totals, strict=True)]
+
+
+def _letters(guess: str, secret: str | None) -> float:
+    marks = game.score(guess, secret) if secret else ""
+    return (marks.count(game.CORRECT) + marks.count(game.PRESENT) / 2) / len(guess)
 
 
 class Term(NamedTuple):
@@ -164,6 +172,8 @@ TERMS: dict[str, Term] = {
     ),
     "win": Term(0, 1, "1 when the guess is the secret", lambda j: float(j.won)),
     "early": Term(0, 1, "for a win, the share of turns left including this one", _early),
+    "speed": Term(0, 1, "for a win, 1 by the turns used", lambda j: 1 / j.turn if j.won else 0.0),
+    "letters": Term(0, 1, "share of letters in the right place, half for another place", lambda j: j.letters),
     "regret": Term(
         -1,
         0,
@@ -173,6 +183,8 @@ TERMS: dict[str, Term] = {
     ),
     "length": Term(-1, 0, "minus the characters by 1,000; -1 unless well-formed", _length),
 }
+
+NEED_SECRET = ("win", "early", "speed", "letters")  # terms that look at the secret
 
 KINDS = ("ideal", "legal", "inconsistent", "repeated", "nonword", "malformed", "empty")
 
@@ -186,6 +198,9 @@ KINDS = ("ideal", "legal", "inconsistent", "repeated", "nonword", "malformed", "
 # predibase: after the public description of Predibase's Wordle rewards (format 1.0 with half of it
 # for the dictionary, use of feedback 0.5, value as information gain 0.3), in this project's terms, so
 # the values are not theirs. An inconsistent guess may win by its information.
+# prime: after the Wordle example of prime-rl (win, 1/turns, 0.2 and 0.1 a letter in the right and in
+# another place, format 0.2). Its letters are those of a game's last guess; here each guess is the last.
+# wordle_solver: after the project of that name (win, 1/turns, format 0.2, constraints 0.5, length 0.1).
 # binary: nothing but the win.
 PRESETS: dict[str, dict[str, Any]] = {
     "ours": {
@@ -215,6 +230,27 @@ PRESETS: dict[str, dict[str, Any]] = {
             "ideal > legal > repeated > nonword > malformed > empty",
             "inconsistent > nonword",
         ),
+    },
+    "prime": {
+        "weights": {"win": 1.0, "speed": 1.0, "letters": 1.0, "format": 0.2},
+        "claim": (
+            "ideal > legal",
+            "ideal > inconsistent",
+            "ideal > repeated",
+            "ideal > nonword > malformed > empty",
+        ),
+    },
+    "wordle_solver": {
+        "weights": {
+            "win": 1.0,
+            "speed": 1.0,
+            "format": 0.2,
+            "greens": 1 / 6,
+            "yellows": 1 / 6,
+            "greys": 1 / 6,
+            "length": 0.1,
+        },
+        "claim": ("ideal > legal > inconsistent", "legal > repeated", "legal > nonword > malformed > empty"),
     },
     "binary": {
         "weights": {"win": 1.0},
@@ -275,7 +311,7 @@ def turn_rewards(
 
 def _reward_function(name: str, judge: Callable[..., Judgement]) -> Reward:
     term = TERMS[name]
-    needed = ("history", "secret") if name in ("win", "early") else ("history",)
+    needed = ("history", "secret") if name in NEED_SECRET else ("history",)
 
     def reward(completions: Sequence[Completion], **columns: Any) -> list[float]:
         rows = [
