@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordlelib import models, players, prompts
+from wordlelib import models, params, players, prompts
 from wordlelib.game import Game
 from wordlelib.rules import rules_for
 from wordlelib.words import Words, sample_words
@@ -90,6 +90,14 @@ def test_the_nano_model_depends_on_its_seed_alone(tokenizer):
     assert torch.equal(torch.rand(1), expected), "the caller's random state was moved"
     assert torch.equal(logits(first), logits(again))
     assert not torch.equal(logits(first), logits(other))
+
+
+def test_there_is_a_larger_nano_model_that_is_no_larger_than_a_picture(shipped):
+    """The names are those that parameters are checked against; in 16 bits it takes at most 8 MB."""
+    assert tuple(models.NANO_SHAPES) == params.NANO_MODELS
+    model, _ = models.load("nano-large", rules_for(shipped))
+    small, _ = models.load("nano", rules_for(shipped))
+    assert 10 * small.num_parameters() < model.num_parameters() < 4e6
 
 
 def test_a_saved_model_loads_with_the_same_logits(game, tokenizer, tmp_path):

@@ -431,7 +431,7 @@ def prepare(work: Path, settings: plan.Settings, folder: Path | None, adapter: s
     rows = data.load(folder).rows("sft")
     drawn = random.Random(0).sample(rows, min(len(rows), sft["max_steps"] * sft["batch_size"]))
     data.write_jsonl(work / "sft.jsonl", drawn)
-    shape = None if sft["model"] == models.NANO else plan.model_shape(sft["model"])
+    shape = None if sft["model"] in models.NANO_SHAPES else plan.model_shape(sft["model"])
     job = {"02_sft": sft, "03_grpo": grpo, "adapter": adapter, "shape": shape}
     paths = {"work": work, "data": folder, "rows": work / "sft.jsonl"}
     runs.write_json(work / "job.json", {**job, **paths})

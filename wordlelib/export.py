@@ -98,7 +98,7 @@ def write_card(folder: str | Path, run: str | Path, player: str, note: str = "")
 
 
 def base_name(run: Path) -> str:
-    """What the training started from: `nano`, a hub name, or the last part of a local folder's path."""
+    """What the training started from: a nano model, a hub name, or the last part of a local folder's path."""
     name = read_yaml(run / "02_sft" / "config.yaml")["model"]
     local = name.startswith((".", "/", "~")) or name.count("/") > 1 or project_path(name).is_dir()
     return Path(name).name if local else name
@@ -106,8 +106,8 @@ def base_name(run: Path) -> str:
 
 def _front_matter(folder: Path, run: Path, player: str) -> dict[str, Any]:
     base, library = base_name(run), _library(folder)
-    licence = "mit" if base == models.NANO else _licence_of_base(run)
-    front = {"base_model": base} if base != models.NANO else {}
+    licence = "mit" if base in models.NANO_SHAPES else _licence_of_base(run)
+    front = {} if base in models.NANO_SHAPES else {"base_model": base}
     front |= {"library_name": library, "license": licence or "other"}
     front |= {} if licence else {"license_name": "that-of-the-base-model"}
     method = "grpo" if player == "grpo" else "sft"

@@ -11,13 +11,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wordlelib import prompts
 from wordlelib.rules import Rules
 from wordlelib.runs import project_path, replacing_folder, shown_path
 
-NANO = "nano"
+
+class NanoShape(NamedTuple):
+    """Dimensions of a nano model: widths, layers, attention heads."""
+
+    hidden: int
+    intermediate: int
+    layers: int
+    heads: int
+
+
+# 0.14 million parameters learn a game of 256 words on a CPU in minutes; 2.7 million are for the full lists
+# and a GPU, and still play them on any CPU.
+NANO_SHAPES = {"nano": NanoShape(64, 128, 3, 4), "nano-large": NanoShape(192, 512, 6, 6)}
 OWN_BASE = "base"  # folder inside an adapter's, for a base that has no name of its own
 COUNTED_AT_ONCE = 1024  # texts whose tokens are in memory together, at some 100 bytes a token
 PAD, END, UNKNOWN = "<|pad|>", "<|end|>", "<|unknown|>"
@@ -80,19 +92,20 @@ def nano_tokenizer(rules: Rules) -> Any:
     )
 
 
-def nano_model(tokenizer: Any, seed: int = 0) -> Any:
-    """A Qwen3 of about 0.14 million parameters with fresh weights, the same for the same seed."""
+def nano_model(tokenizer: Any, seed: int = 0, name: str = "nano") -> Any:
+    """A small Qwen3 of the shape `name` with fresh weights, the same for the same seed."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
+    shape = NANO_SHAPES[name]
     config = Qwen3Config(
         vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        head_dim=16,
+        hidden_size=shape.hidden,
+        intermediate_size=shape.intermediate,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        head_dim=shape.hidden // shape.heads,
         max_position_embeddings=2048,
         tie_word_embeddings=True,
         bos_token_id=None,
@@ -123,10 +136,10 @@ def device() -> str:
 
 
 def load_tokenizer(name: str | Path, rules: Rules) -> Any:
-    """The tokenizer of `nano`, a hub name or a local folder, set to pad on the left for generation."""
+    """The tokenizer of a nano model, a hub name or a local folder, set to pad on the left for generation."""
     from transformers import AutoTokenizer
 
-    if str(name) == NANO:
+    if str(name) in NANO_SHAPES:
         return nano_tokenizer(rules)
     try:
         tokenizer = AutoTokenizer.from_pretrained(existing(name), padding_side="left")
@@ -163,7 +176,7 @@ def count_tokens(tokenizer: Any, chats: Sequence[list[dict[str, str]]]) -> list[
 
 
 def load(name: str | Path, rules: Rules, seed: int = 0) -> tuple[Any, Any]:
-    """Model and tokenizer of `nano` (fresh weights), a hub name, or a local folder.
+    """Model and tokenizer of a nano model (fresh weights), a hub name, or a local folder.
 
     A folder that holds an adapter loads its base and attaches it. Weights are bfloat16 on CUDA and
     float32 elsewhere. Raises FileNotFoundError for a path that is not there, ValueError for files that
@@ -175,8 +188,8 @@ def load(name: str | Path, rules: Rules, seed: int = 0) -> tuple[Any, Any]:
 
     _quiet()
     tokenizer = load_tokenizer(name, rules)
-    if str(name) == NANO:
-        return nano_model(tokenizer, seed).to(device()), tokenizer
+    if str(name) in NANO_SHAPES:
+        return nano_model(tokenizer, seed, str(name)).to(device()), tokenizer
     folder = existing(name)
     dtype = torch.bfloat16 if device() == "cuda" else torch.float32
     base, rank = adapter_base(folder)
@@ -211,7 +224,7 @@ def existing(name: str | Path) -> str:
         return str(folder)
     looks_like_path = isinstance(name, Path) or text.startswith((".", "/", "~")) or text.count("/") > 1
     if looks_like_path or ("/" in text and folder.parent.is_dir()):
-        raise FileNotFoundError(f"{text}: no such model folder; give a folder, a hub name or {NANO!r}")
+        raise FileNotFoundError(f"{text}: no such model folder; give a folder, a hub name or 'nano'")
     return text
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from wordlelib.rules import CHOICES
 
+NANO_MODELS = ("nano", "nano-large")
 REWARD_PRESETS = ("ours", "predibase", "prime", "wordle_solver", "binary")
 PLAYERS = ("untrained", "sft", "sft_continued", "grpo", "random_consistent", "greedy")
 KIND_NAMES = {
@@ -139,12 +140,14 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "n_rows": Param(int, "SFT rows before duplicates are removed", "rows", 1),
         "n_states": Param(int, "GRPO states before duplicates are removed", "rows", 1),
         "candidates": Param(int, "words spelled out in the thinking, at most", "words", 1, 10),
-        "model": Param(str, "model whose tokenizer measures lengths: nano, hub name or folder", "model"),
+        "model": Param(
+            str, "whose tokenizer measures lengths: nano, nano-large, hub name or folder", "model"
+        ),
     },
     "02_sft": {
         **RUN,
         **RESUME,
-        "model": Param(str, "model to start from: nano, hub name or folder", "model"),
+        "model": Param(str, "model to start from: nano, nano-large, hub name or folder", "model"),
         "backend": BACKEND,
         "adapter": Param(
             str,
@@ -292,9 +295,9 @@ def check_stages(stages: Mapping[str, Mapping[str, Any]]) -> None:
             "there, or backend transformers here"
         )
     for stage, values in stages.items():
-        if sft.get("model") == "nano" and values.get("backend", "transformers") != "transformers":
+        if sft.get("model") in NANO_MODELS and values.get("backend", "transformers") != "transformers":
             raise ValueError(
-                f"{stage}: model nano has its own tokenizer and layers; use backend transformers"
+                f"{stage}: model {sft['model']} has its own tokenizer and layers; use backend transformers"
             )
 
 
