@@ -43,5 +43,5 @@ clean:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo \
 	  "This needs Python 3.11 or newer, and $(PYTHON) is not: try make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --no-compile -e '.[train,lab,test]'
+	$(BIN)/python -m pip install --no-compile -e '.[train,lab,endpoint,test]'
 	@touch $@

@@ -20,7 +20,7 @@ MODULES = [*sorted(path.stem for path in (ROOT / "wordlelib").glob("[!_]*.py")),
 TORCH_FREE = [name for name in MODULES if name != "callbacks"]
 HEAVY = (
     "torch transformers trl peft accelerate datasets unsloth vllm bitsandbytes "
-    "scipy pandas pyarrow plotly IPython ipywidgets papermill"
+    "scipy pandas pyarrow plotly IPython ipywidgets papermill openai"
 )
 
 
@@ -39,8 +39,8 @@ def test_environment_yml_is_one_conda_forge_channel_with_python_312_and_one_pip_
 def test_environment_yml_and_the_extras_ask_for_the_same_packages():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     *packages, project = environment["dependencies"][-1]["pip"]
-    assert pins(packages) == pins(EXTRAS["gpu"]) | pins(EXTRAS["lab"])
-    assert project == "-e .[train,gpu,lab,test]"
+    assert pins(packages) == pins(EXTRAS["gpu"]) | pins(EXTRAS["lab"]) | pins(EXTRAS["endpoint"])
+    assert project == "-e .[train,gpu,lab,endpoint,test]"
 
 
 def test_the_train_ranges_hold_the_gpu_pins_and_the_cpu_build_of_torch():
@@ -56,7 +56,7 @@ def test_every_imported_package_is_declared():
     declared |= {name.lower() for name in pins(PROJECT["dependencies"])}
     known = {"yaml": "pyyaml", "IPython": "ipykernel", "tokenizers": "transformers"}
     known |= {"huggingface_hub": "transformers", "safetensors": "transformers"}
-    known |= {"nbclient": "papermill", "nbconvert": "jupyterlab"}
+    known |= {"nbclient": "papermill", "nbconvert": "jupyterlab", "anyio": "openai"}
     for path in [*(ROOT / "wordlelib").glob("*.py"), *(ROOT / "tests").glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

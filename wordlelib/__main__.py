@@ -57,14 +57,47 @@ def plan_memory(args: argparse.Namespace) -> int:
 
 
 def evaluate(args: argparse.Namespace) -> None:
-    """Execute 04_eval on a run again, with the parameters it had there."""
+    """Execute 04_eval on a run again, with the parameters it had there, or for an endpoint."""
+    if args.endpoint or args.model or args.out:
+        return evaluate_endpoint(args)
+    if not args.run:
+        raise ValueError("name a run with --run, or a model with --endpoint, --model and --out")
     stage, out = "04_eval", args.run.resolve()
     runs.finished_stage(out, "01_data_synthesis")
     config = out / stage / "config.yaml"
     before = runs.read_yaml(config) if config.is_file() else {}
     before.pop("rules", None)
-    changes = recipes.parse_settings(f"{stage}.{text}" for text in args.set).get(stage, {})
-    recipes.execute_all(recipes.plan({stage: {**before, **changes}}, out, overwrite=True), out)
+    recipes.execute_all(recipes.plan({stage: {**before, **eval_changes(args)}}, out, overwrite=True), out)
+    show_run(out)
+
+
+def eval_changes(args: argparse.Namespace) -> dict[str, str]:
+    """What the options of `eval` change in the parameters of 04_eval."""
+    changes = recipes.parse_settings(f"04_eval.{text}" for text in args.set).get("04_eval", {})
+    given = {"max_games": args.max_games, "secrets": args.secrets}
+    return {name: value for name, value in given.items() if value is not None} | changes
+
+
+def evaluate_endpoint(args: argparse.Namespace) -> None:
+    """Execute 04_eval for a model behind an endpoint; an unfinished run goes on and pays nothing twice."""
+    from wordlelib import endpoints
+
+    if not (args.endpoint and args.model and args.out):
+        raise ValueError("a model behind an endpoint needs --endpoint URL, --model NAME and --out DIR")
+    values = {
+        **{"players": ["endpoint"], "endpoint": args.endpoint, "model": args.model},
+        **{"data_from": str(args.run.resolve()) if args.run else "shipped", "max_games": 0},
+        # room for models that think before they answer; all games of a block wait for its slowest
+        **{"max_completion_length": 1024, "batch_size": 512},
+    }
+    stage, out = "04_eval", args.out.resolve()
+    if args.run:
+        runs.finished_stage(args.run.resolve(), "01_data_synthesis")
+    wanted = {stage: values | eval_changes(args)}
+    planned = recipes.plan(wanted, out, overwrite=args.overwrite, resume=not args.overwrite)
+    for own in planned.values():  # before a notebook starts, in which it would be a failed cell
+        endpoints.connect(own["endpoint"], own["model"])
+    recipes.execute_all(planned, out)
     show_run(out)
 
 
@@ -178,8 +211,14 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--model", help="hub name or local folder in place of the recipe's model")
     sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help="may be repeated")
 
-    sub = command("eval", evaluate, "evaluate a run again")
-    sub.add_argument("--run", required=True, type=Path, help="run folder with trained models")
+    sub = command("eval", evaluate, "evaluate a run again, or any model behind an endpoint")
+    sub.add_argument("--run", type=Path, help="run folder with trained models; of an endpoint, whose game")
+    sub.add_argument("--endpoint", default="", metavar="URL", help="an OpenAI-compatible server")
+    sub.add_argument("--model", default="", metavar="NAME", help="the model's name on that server")
+    sub.add_argument("--out", type=Path, help="run folder to make for an endpoint")
+    sub.add_argument("--max-games", type=int, help="0 for all secrets")
+    sub.add_argument("--secrets", choices=("all", "heldout", "train"), help="which are played")
+    sub.add_argument("--overwrite", action="store_true", help="play and pay for an endpoint's games again")
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
 
     sub = command("play", play, "watch a model play one game")
@@ -234,7 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"python -m wordlelib: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted: the same command with --resume goes on", file=sys.stderr)
+        print("interrupted: the same command goes on (run: with --resume)", file=sys.stderr)
         return 130
 
 

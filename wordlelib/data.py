@@ -19,12 +19,13 @@ import numpy as np
 
 from wordlelib.game import History, decode_history, encode_history
 from wordlelib.prompts import completion, messages
-from wordlelib.rules import Rules
-from wordlelib.runs import project_path, read_json, replacing, write_json
+from wordlelib.rules import Rules, rules_for
+from wordlelib.runs import Run, finished_stage, project_path, read_json, read_yaml, replacing, write_json
 from wordlelib.solver import Solver
 from wordlelib.teachers import MIX, make_states, solver_turn, traces
-from wordlelib.words import Split, Words, load_words, require_disjoint, sample_words, without
+from wordlelib.words import Split, Words, load_words, require_disjoint, sample_words, split_secrets, without
 
+STAGE = "01_data_synthesis"
 CARD = "card.json"
 CARD_KEYS = ("rules", "digest", "words", "split", "files")
 VAL_ROWS_PER_SECRET = 20
@@ -333,6 +334,28 @@ class Data(NamedTuple):
         foreign = self.split.train if part == "sft_val" else self.split.val
         require_disjoint((row["secret"] for row in rows), foreign + self.split.test, str(path))
         return rows
+
+
+def load_for(run: Run, source: str = "") -> Data:
+    """The game that a stage plays: that of its own run, of the run folder `source`, or the `shipped` one.
+
+    `shipped` stands for the shipped lists under the default rules, split as by default, though nothing was
+    trained on the training part. Raises ValueError as `Run.input` and `load` do.
+    """
+    return _from_elsewhere(source) if source else load(run.input(STAGE))
+
+
+def played_in(run: str | Path) -> Data:
+    """The game that the evaluation of a run folder played; same errors as `load_for`."""
+    source = read_yaml(Path(run) / "04_eval" / "config.yaml").get("data_from")
+    return _from_elsewhere(source) if source else load(Path(run) / STAGE)
+
+
+def _from_elsewhere(source: str) -> Data:
+    if source == "shipped":
+        words = load_words()
+        return Data(Path(), {}, rules_for(words), words, split_secrets(words))
+    return load(finished_stage(project_path(source), STAGE))
 
 
 def load(folder: str | Path) -> Data:

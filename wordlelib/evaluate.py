@@ -16,8 +16,8 @@ import numpy as np
 
 from wordlelib.data import read_jsonl, write_jsonl
 from wordlelib.game import Game, History, Turn, is_consistent, is_win, judge, score, take_turn
-from wordlelib.players import Player
-from wordlelib.prompts import parse_guess
+from wordlelib.players import FAILED, Failed, Player
+from wordlelib.prompts import Parsed, parse_guess
 from wordlelib.rules import Rules
 from wordlelib.solver import OPTIMAL_TOTALS
 from wordlelib.words import Split, Words
@@ -76,7 +76,7 @@ def iter_games(
             _check_texts(texts, len(playing), name)
             for i, text in zip(playing, texts, strict=True):
                 terms[i].append(rewards(text, games[i].history, games[i].secret) if rewards else {})
-                games[i].play(*parse_guess(text, rules.length, rules.alphabet), text)
+                games[i].play(*_parsed(text, rules), str(text))
             if on_turn:
                 on_turn(start + sum(game.done for game in games), len(secrets))
         for game, s, n, turn_terms in zip(games, seeds, given, terms, strict=True):
@@ -117,6 +117,11 @@ def _check_lists(secrets: Sequence[str], words: Words, rules: Rules) -> None:
         raise ValueError(f"{words!r} are not the word lists of the rules; load the lists that they name")
     if unknown := [secret for secret in secrets if secret not in words.dictionary]:
         raise ValueError(f"secret {unknown[0]!r} is not an allowed guess, so its game cannot be won")
+
+
+def _parsed(text: str, rules: Rules) -> Parsed:
+    failed = isinstance(text, Failed)
+    return Parsed(None, FAILED) if failed else parse_guess(text, rules.length, rules.alphabet)
 
 
 def _check_texts(texts: Any, n: int, name: str) -> None:

@@ -29,6 +29,7 @@ from wordlelib.runs import (
     read_json,
     read_yaml,
     replacing_folder,
+    secret_value,
     shown_path,
     status,
     write_text,
@@ -487,10 +488,7 @@ def _convert(command: list[str], weights: Path, file: Path, outtype: str) -> Non
 
 def hub_token() -> str:
     """`HF_TOKEN` of the environment, else of the project's `.env`; ValueError when there is none."""
-    path = project_path(".env")
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    written = re.search(r"^\s*(?:export\s+)?HF_TOKEN\s*=\s*[\"']?([^\s\"'#]+)", text, re.MULTILINE)
-    token = os.environ.get("HF_TOKEN") or (written[1] if written else "")
+    token = secret_value("HF_TOKEN")
     if not token:
         raise ValueError("no HF_TOKEN in the environment or in .env: nothing is pushed without one")
     return token

@@ -23,8 +23,8 @@ class Turn(NamedTuple):
 
     guess: the parsed guess or None. feedback: a string over B, Y, G, or None for an invalid turn.
     reason: what the parser said (`ok`, `empty`, `no_tag`, `unclosed`, `wrong_length`,
-    `not_letters`). rule: what the game said of a parsed guess (`ok`, `not_a_word`, `hard_mode`),
-    None without one. text: the raw completion.
+    `not_letters`), or `failed` where there was nothing to parse and `text` says why. rule: what the game
+    said of a parsed guess (`ok`, `not_a_word`, `hard_mode`), None without one. text: the raw completion.
     """
 
     guess: str | None

@@ -15,7 +15,7 @@ from wordlelib.rules import CHOICES
 
 NANO_MODELS = ("nano", "nano-large")
 REWARD_PRESETS = ("ours", "predibase", "prime", "wordle_solver", "binary")
-PLAYERS = ("untrained", "sft", "sft_continued", "grpo", "random_consistent", "greedy")
+PLAYERS = ("untrained", "sft", "sft_continued", "grpo", "endpoint", "random_consistent", "greedy")
 KIND_NAMES = {
     bool: "true or false",
     int: "a whole number",
@@ -199,9 +199,21 @@ PARAMETERS: dict[str, dict[str, Param]] = {
     },
     "04_eval": {
         **RUN,
+        "resume": Param(bool, "go on with an unfinished stage: answers of a server are not paid twice"),
         "secrets": Param(str, "secrets that are played", choices=("all", "heldout", "train")),
         "max_games": Param(int, "games of each player, 0 for all secrets", "games", 0),
         "players": Param(list, "players in the table", choices=PLAYERS),
+        "data_from": Param(
+            str,
+            "run whose words, rules and split are taken: empty for this one, shipped for the shipped lists",
+            "folder",
+        ),
+        "endpoint": Param(str, "URL of an OpenAI-compatible server, for the player endpoint", "URL"),
+        "model": Param(str, "name of the model on that server", "model"),
+        "concurrency": Param(int, "requests to the server at once", "requests", 1, 1000),
+        "timeout": Param(
+            float, "longest wait for an answer of the server, retries included", "seconds", 0.1, 86400
+        ),
         "backend": Param(str, "what generates the answers of models", choices=("transformers", "vllm")),
         "engine_memory": ENGINE_MEMORY,
         "batch_size": Param(int, "games played side by side", "games", 1),
@@ -270,6 +282,17 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
                 f"{stage}: with backend unsloth, beta measures the distance to the base model and not to the "
                 "SFT model; use beta 0"
             )
+    if stage == "04_eval":
+        plays = "endpoint" in values["players"]
+        if plays != bool(values["endpoint"]) or (plays and not values["model"]):
+            raise ValueError(
+                f"{stage}: the player endpoint needs endpoint (a URL) and model (a name), and a URL needs it "
+                "among players: set all three or none"
+            )
+        if plays:
+            from wordlelib.endpoints import check_url
+
+            check_url(values["endpoint"])  # before it is shown and written
     if micro := values.get("micro_batch_size"):
         batch = values["batch_size"]
         if batch % micro:

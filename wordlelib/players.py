@@ -18,6 +18,15 @@ from wordlelib.solver import POLICIES, Solver
 # same over its turns; `len(history)` tells them apart.
 Player = Callable[[list[History], list[int]], list[str]]
 
+# The reason of a turn for which a player got no text, beside those of the parser
+FAILED = "failed"
+
+
+class Failed(str):
+    """What a player returns in place of a text that it could not get: why, in words. No guess is read from
+    it."""
+
+
 # (token ids of prompts, one seed a prompt) -> token ids of one completion a prompt, with the end token
 # where the model wrote one.
 Generator = Callable[[list[list[int]], list[int]], list[list[int]]]
@@ -53,6 +62,29 @@ def model_player(generate: Generator, tokenizer: Any, rules: Rules) -> Player:
     def play(histories: list[History], seeds: list[int]) -> list[str]:
         ids = prompt_ids(tokenizer, [messages(history, rules) for history in histories])
         return tokenizer.batch_decode(generate(ids, turn_seeds(histories, seeds)), skip_special_tokens=True)
+
+    return play
+
+
+def endpoint_player(
+    ask: Callable[[list[list[dict[str, str]]], list[int]], list[Any]], rules: Rules
+) -> Player:
+    """A player that asks a model behind a server through `ask` (`endpoints.completer`).
+
+    A request that fails, fails its game: nothing more is asked there, and each turn left has no guess.
+    """
+
+    def play(histories: list[History], seeds: list[int]) -> list[str]:
+        texts = [
+            Failed(history[-1].text) if history and history[-1].reason == FAILED else None
+            for history in histories
+        ]
+        asked = [place for place, text in enumerate(texts) if text is None]
+        chats = [messages(histories[place], rules) for place in asked]
+        own_seeds = turn_seeds([histories[place] for place in asked], [seeds[place] for place in asked])
+        for place, answer in zip(asked, ask(chats, own_seeds), strict=True):
+            texts[place] = Failed(answer.failure) if answer.text is None else answer.text
+        return texts
 
     return play
 
@@ -176,6 +208,7 @@ def prompt_ids(tokenizer: Any, chats: Sequence[list[dict[str, str]]]) -> list[li
     )["input_ids"]
 
 
+ANSWERS = "answers.jsonl"  # what a server said, in the stage's folder
 MODEL_FOLDERS = {
     "sft": "02_sft/model",
     "sft_continued": "03_grpo/control/model",
@@ -184,22 +217,29 @@ MODEL_FOLDERS = {
 
 
 def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[str, Any]) -> Player:
-    """A player of a run by its name: a model that the run trained, its untrained start, or a policy.
+    """A player of a run by its name: a model that the run trained, its untrained start, a model behind an
+    endpoint, or a policy.
 
-    config: backend, engine_memory, max_completion_length, temperature, batch_size. `engines` holds the
+    config: backend, engine_memory, max_completion_length, temperature, batch_size; for `endpoint` also
+    endpoint, model, concurrency, timeout. `engines` holds the
     vLLM engine that is up, by its base model: players of one base share it, another takes its place.
     Begin with an empty one.
-    Raises ValueError or FileNotFoundError naming the notebook to run first when the model is not there.
+    Raises ValueError or FileNotFoundError naming the notebook to run first when the model is not there, and
+    as `endpoints.connect` does.
     """
-    from wordlelib import models
+    from wordlelib import endpoints, models
 
+    length, temperature = config.max_completion_length, config.temperature
     if name in POLICIES:
         return solver_player(solver, name)
+    if name == "endpoint":
+        server = endpoints.connect(config.endpoint, config.model, config.concurrency, config.timeout)
+        ask = endpoints.completer(server, run.dir / ANSWERS, length, temperature)
+        return endpoint_player(ask, solver.rules)
     folder = None if name == "untrained" else _model_folder(name, run)
     trained = SimpleNamespace(**read_yaml(run.input("02_sft") / "config.yaml"))
     params.check_stages({"02_sft": vars(trained), run.stage: vars(config)})
     folder = folder or trained.model
-    length, temperature = config.max_completion_length, config.temperature
     if config.backend == "vllm":
         engine, adapter = _engine_for(folder, run, solver.rules, trained, config, engines)
         generate = vllm_generator(engine, length, temperature, lambda: adapter)
@@ -208,6 +248,32 @@ def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[s
         model, tokenizer = models.load(folder, solver.rules, trained.seed)
         generate = transformers_generator(model, tokenizer, length, temperature, config.batch_size)
     return model_player(generate, tokenizer, solver.rules)
+
+
+def endpoint_metrics(run: Run, records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What the games of the player `endpoint` took, keys `endpoint/<metric>`; empty when it did not play.
+
+    model; failed_games; `endpoints.usage`; and a game: prompt_tokens_per_game, completion_tokens_per_game,
+    seconds_per_game (of its requests one after the other, whatever ran beside them).
+    """
+    from wordlelib import endpoints
+
+    games = [record for record in records if record["player"] == "endpoint"]
+    if not games:
+        return {}
+    used = endpoints.usage(endpoints.read_answers(run.dir / ANSWERS))
+    metrics = {
+        "model": run.config.model,
+        "failed_games": sum(record["turns"][-1]["reason"] == FAILED for record in games),
+        **used,
+    }
+    for name, total in (
+        ("prompt_tokens", used["prompt_tokens"]),
+        ("completion_tokens", used["completion_tokens"]),
+        ("seconds", used["request_seconds"]),
+    ):
+        metrics[f"{name}_per_game"] = None if total is None else total / len(games)
+    return {f"endpoint/{name}": value for name, value in metrics.items()}
 
 
 def _engine_for(

@@ -42,6 +42,7 @@ WHY_NO_GUESS = {
     "unclosed": "no guess: a tag is not closed",
     "wrong_length": "no guess: too many or too few letters",
     "not_letters": "no guess: not only letters",
+    "failed": "no guess: the request failed",
 }
 WHY_REFUSED = {"not_a_word": "not a word of this game", "hard_mode": "ignores a hint (hard mode)"}
 LONGEST_TEXT = 2000  # characters of a model's text that are shown

@@ -196,6 +196,8 @@ def _report(
     )
     if paired := [line for run in runs for line in _paired_lines(run)]:
         blocks.append("\n".join(paired))
+    if used := [line for run in runs for line in _usage_lines(run)]:
+        blocks.append("\n".join(used))
     if secrets:
         blocks += [_secrets_line(run) for run in runs if run.secrets]
     return "\n\n".join(blocks)
@@ -260,6 +262,20 @@ def _paired_lines(run: Evaluated) -> list[str]:
                     f"({_p(test['guesses_p'])}, exact sign flips)."
                 )
     return lines
+
+
+def _usage_lines(run: Evaluated) -> list[str]:
+    """What a model behind an endpoint is, and what its games took."""
+    used = {k.removeprefix("endpoint/"): v for k, v in run.metrics.items() if k.count("/") == 1}
+    if "model" not in used:
+        return []
+    return [
+        f"- endpoint in {shown_path(run.folder)} is {used['model']}: a game took "
+        f"{_number(used['prompt_tokens_per_game'], ',.0f')} prompt and "
+        f"{_number(used['completion_tokens_per_game'], ',.0f')} completion tokens and "
+        f"{used['seconds_per_game']:,.1f} s; {used['requests']:,} requests with {used['retries']:,} retries; "
+        f"{used['failed_games']:,} games failed with a request and count as lost."
+    ]
 
 
 def _p(value: float) -> str:

@@ -10,6 +10,7 @@ import ast
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,10 +32,11 @@ NEVER_COMPARED = ("run", "overwrite", "resume")
 MAY_CHANGE_ON_RESUME = (
     *NEVER_COMPARED,
     *("max_steps", "max_minutes", "control", "micro_batch_size", "engine_memory"),
+    *("concurrency", "timeout"),
 )
 STACK = (
     *("wordle-workbook", "numpy", "scipy", "pyarrow", "torch", "transformers", "accelerate", "trl"),
-    *("peft", "datasets", "tokenizers", "plotly", "ipywidgets", "papermill"),
+    *("peft", "datasets", "tokenizers", "plotly", "ipywidgets", "papermill", "openai"),
     *("vllm", "unsloth", "bitsandbytes"),
 )
 
@@ -48,6 +50,14 @@ def project_root() -> Path:
 def project_path(text: str | Path) -> Path | None:
     """A path given as a parameter: relative ones start at the project root; empty text is None."""
     return project_root() / Path(text).expanduser() if str(text) else None
+
+
+def secret_value(name: str) -> str:
+    """A secret such as a key: `name` of the environment, else of the project's `.env`; empty without one."""
+    path = project_path(".env")
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    written = re.search(rf"^\s*(?:export\s+)?{name}\s*=\s*[\"']?([^\s\"'#]+)", text, re.MULTILINE)
+    return os.environ.get(name) or (written[1] if written else "")
 
 
 def shown_path(path: str | Path) -> str:
