@@ -229,10 +229,10 @@ def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[s
     """
     from wordlelib import endpoints, models
 
-    length, temperature = config.max_completion_length, config.temperature
     if name in POLICIES:
         return solver_player(solver, name)
     if name == "endpoint":
+        length, temperature = config.max_completion_length, config.temperature
         server = endpoints.connect(config.endpoint, config.model, config.concurrency, config.timeout)
         ask = endpoints.completer(server, run.dir / ANSWERS, length, temperature)
         return endpoint_player(ask, solver.rules)
@@ -240,6 +240,7 @@ def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[s
     trained = SimpleNamespace(**read_yaml(run.input("02_sft") / "config.yaml"))
     params.check_stages({"02_sft": vars(trained), run.stage: vars(config)})
     folder = folder or trained.model
+    length, temperature = config.max_completion_length, config.temperature
     if config.backend == "vllm":
         engine, adapter = _engine_for(folder, run, solver.rules, trained, config, engines)
         generate = vllm_generator(engine, length, temperature, lambda: adapter)
