@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from conftest import ROOT, example
 
-from wordlelib import endpoints, params, runs
+from wordlelib import data, endpoints, params, runs
 from wordlelib.__main__ import main
 from wordlelib.endpoints import Endpoint, complete, completer, connect, read_answers, usage
 from wordlelib.evaluate import guesses_or_loss, play_games, read_games, summarise
@@ -398,6 +398,25 @@ def test_the_prompts_are_those_of_every_other_model_and_odd_texts_are_played_on(
     assert all(turn["reason"] != "failed" for game in games for turn in game["turns"])
     assert server.asked[0]["messages"][0]["role"] == "system"
     assert server.asked[0]["messages"][1]["content"] == "Turn 1 of 6."
+
+
+def test_the_game_is_that_of_another_run_or_the_shipped_one(shipped, tmp_path):
+    """Both when it is played and when it is shown again."""
+    other = ROOT / "results" / "reference" / "cpu-demo"
+    stage = tmp_path / "run" / "04_eval"
+    stage.mkdir(parents=True)
+    run = runs.Run("04_eval", None, stage, resumed=False)
+    for source, answers in ((str(other), 256), ("shipped", len(shipped.answers))):
+        game = data.load_for(run, source)
+        (stage / "config.yaml").write_text(f"data_from: {source}\n")
+        assert len(game.words.answers) == answers and data.played_in(stage.parent).words == game.words
+        assert game.rules.answers_sha256 == game.words.sha256["answers"] and game.split.test
+    (stage / "config.yaml").write_text("players: [greedy]\n")
+    for load in (lambda: data.load_for(run), lambda: data.played_in(stage.parent)):
+        with pytest.raises((ValueError, OSError), match="01_data_synthesis"):
+            load()
+    with pytest.raises(ValueError, match="01_data_synthesis is not there"):
+        data.load_for(run, str(tmp_path / "none"))
 
 
 # The command line --------------------------------------------------------------------------------

@@ -274,7 +274,7 @@ def _usage_lines(run: Evaluated) -> list[str]:
         f"{_number(used['prompt_tokens_per_game'], ',.0f')} prompt and "
         f"{_number(used['completion_tokens_per_game'], ',.0f')} completion tokens and "
         f"{used['seconds_per_game']:,.1f} s; {used['requests']:,} requests with {used['retries']:,} retries; "
-        f"{used['failed_games']:,} games failed with a request and count as lost."
+        f"failed games, which count as lost: {used['failed_games']:,}."
     ]
 
 
