@@ -1,7 +1,7 @@
-"""Command line: `python -m wordlelib run|plan|eval|play|export|report|bench|parameters`.
+"""Command line: `python -m wordlelib run|plan|eval|play|export|convert|report|bench|parameters`.
 
-Exit codes: 0 done, 1 a notebook stopped or a recipe does not fit the card, 2 wrong use (one sentence on
-standard error), 130 interrupted.
+Exit codes: 0 done, 1 a notebook stopped, a recipe does not fit the card or checked rows break a rule, 2 wrong
+use (one sentence on standard error), 130 interrupted.
 """
 
 import argparse
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wordlelib import params, recipes, runs
+from wordlelib.formats import FORMS
 
 
 def run(args: argparse.Namespace) -> None:
@@ -145,6 +146,18 @@ def export_model(args: argparse.Namespace) -> None:
     print(said)
 
 
+def convert(args: argparse.Namespace) -> int:
+    """Check games or training rows of others row by row, and write the good ones in another form."""
+    from wordlelib import data, formats
+
+    opened = data.load(args.data) if args.data else None
+    report = formats.convert(args.source, args.target, args.to, opened)
+    print(report)
+    if args.target:
+        print(f"{args.target}: {report.made:,} rows of the form {args.to}")
+    return 1 if report.left_out and not args.target else 0
+
+
 def report_runs(args: argparse.Namespace) -> None:
     """Print the tables of runs, keep runs as reference, write results and plans into the project's pages."""
     from wordlelib import plan, report
@@ -236,6 +249,12 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--outtype", default="bf16", help="of the GGUF: bf16, f16, q8_0, … (bf16)")
     sub.add_argument("--repo", default="", metavar="USER/NAME", help="repository on the hub")
     sub.add_argument("--overwrite", action="store_true", help="replace an earlier export")
+
+    sub = command("convert", convert, "check data of others and write them in another form")
+    sub.add_argument("source", type=Path, help="JSON lines, Parquet, CSV or a folder of `datasets`")
+    sub.add_argument("target", type=Path, nargs="?", help="file or folder to make; without it only check")
+    sub.add_argument("--to", choices=tuple(FORMS), default="sft", help="form of the rows (sft)")
+    sub.add_argument("--data", type=Path, help="01_data_synthesis folder whose lists, rules and split hold")
 
     sub = command("report", report_runs, "the results table of runs")
     sub.add_argument("runs", nargs="*", type=Path, help="run folders")
