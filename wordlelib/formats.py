@@ -229,8 +229,8 @@ def _readable(path: Path) -> Iterator[None]:
 
 def _for_short(function: Callable) -> Callable:
     """Results kept by text, for texts that recur: long ones do not, and would fill the memory."""
-    kept = lru_cache(maxsize=1 << 13)(function)
-    return wraps(function)(lambda text, *rest: (kept if len(text) <= 2000 else function)(text, *rest))
+    kept = lru_cache(maxsize=1 << 16)(function)
+    return wraps(function)(lambda text, *rest: (kept if len(text) <= 80 else function)(text, *rest))
 
 
 _SPELLED = re.compile(r"([^\W\d_])\s?(?:\((.)\)|:(absent|present|correct)\b|([-?!])(?=\s|$))")
@@ -240,7 +240,7 @@ _MARKS = (
     {"-": "B", "?": "Y", "!": "G"},
 )
 _COMPACT = (("BX_", "Y", "G"), ("⬛⬜", "🟨", "🟩"), ("0", "1", "2"))
-_LINE = re.compile(r"^[ \t]*(?:guess|round|attempt|turn)[ \t]*#?(\d+)[ \t]*:[ \t]*(.+?)\s*$", re.I | re.M)
+_LINE = re.compile(r"^[ \t]*(?:guess|round|attempt|turn)[ \t]*#?(\d+)[ \t]*:(.+)$", re.I | re.M)
 _CHATML = re.compile(r"<\|im_start\|>(\w+)\n(.*?)(?:<\|im_end\|>\s*|\Z)", re.S)
 
 
@@ -307,22 +307,29 @@ def _invalid_turn(body: str, rules: Rules) -> Turn | None:
 
 
 @_for_short
+def _told_turn(body: str, rules: Rules) -> Turn:
+    """The turn of what follows `Guess 1:`."""
+    if turn := _invalid_turn(body, rules):
+        return turn
+    if not (read := read_feedback(body, rules.length)):
+        raise Bad("feedback in no known notation", repr(body)[:80])
+    return Turn(_guess(read[0] or re.split(r"[\s:,>→-]", body)[0], rules), read[1])
+
+
 def _text_history(text: str, rules: Rules) -> History:
     """The turns of lines `Guess 1: …`; of several games in a text, such as examples, the last."""
-    lines = [(int(number), body) for number, body in _LINE.findall(text)]
-    starts = [place for place, (number, _) in enumerate(lines) if number == 1]
+    lines = _LINE.findall(text)
+    starts = [place for place, (number, _) in enumerate(lines) if number == "1"]
     lines = lines[starts[-1] :] if starts else lines
-    if [number for number, _ in lines] != list(range(1, len(lines) + 1)):
-        raise Bad("the guesses in the prompt are not numbered from 1", [number for number, _ in lines])
-    history = []
-    for _, body in lines:
-        if (turn := _invalid_turn(body, rules)) is None:
-            if not (read := read_feedback(body, rules.length)):
-                raise Bad("feedback in no known notation", repr(body)[:80])
-            guess = _guess(re.split(r"[\s:,>→-]", body)[0] if read[0] is None else read[0], rules)
-            turn = Turn(guess, read[1])
-        history.append(turn)
-    return tuple(history)
+    if [number for number, _ in lines] != [str(place) for place in range(1, len(lines) + 1)]:
+        raise Bad("the guesses in the prompt are not numbered from 1", ", ".join(n for n, _ in lines)[:80])
+    return tuple(_told_turn(body.strip(), rules) for _, body in lines)
+
+
+@_for_short
+def _scored_turn(guess: str, feedback: str, rules: Rules) -> Turn:
+    guess = _guess(guess, rules)
+    return Turn(guess, _colours(feedback, guess, rules) if feedback else "")
 
 
 def _turn(value: object, rules: Rules) -> Turn:
@@ -330,6 +337,8 @@ def _turn(value: object, rules: Rules) -> Turn:
     if isinstance(value, str):
         return Turn(_guess(value, rules), "")
     if isinstance(value, list) and 2 <= len(value) <= len(Turn._fields):
+        if value[2:] in ([], ["ok", "ok"]) and isinstance(value[0], str) and isinstance(value[1], str):
+            return _scored_turn(value[0], value[1], rules)  # by far the most: kept, since turns recur
         value = dict(zip(Turn._fields, value, strict=False))
     if not isinstance(value, dict):
         raise Bad("a turn is no word, pair or object", repr(value)[:80])
@@ -347,7 +356,6 @@ def _turn(value: object, rules: Rules) -> Turn:
     return Turn(guess, None, reason, rule, text)
 
 
-@_for_short
 def _column_history(text: str, rules: Rules) -> History:
     """The turns of a `history` or `past_guess_history` column: JSON, or Python lists of texts."""
     try:
@@ -399,7 +407,7 @@ def _answered(text: str, reply: str, rules: Rules) -> Turn:
     if guess is None:
         return Turn(None, None, reason, None, text)
     for line in reply.splitlines():
-        body = match[2] if (match := _LINE.match(line)) else line.strip()
+        body = (match[2] if (match := _LINE.match(line)) else line).strip()
         if turn := _invalid_turn(body, rules):
             return turn._replace(guess=guess, text=text)
         if read_feedback(body, rules.length):
@@ -626,17 +634,19 @@ def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Re
         if len(record.history) + (record.completion is not None) > rules.turns:
             raise Bad(f"more turns than the {rules.turns} of the game", len(record.history))
         history: list[Turn] = []
+        before = report.disagreements
         for turn in record.history:
             if history and history[-1].feedback == green:
                 raise Bad("turns go on after a win", repr(history[-1].guess))
             if turn.guess:
                 require_legal(turn.guess, turn.rule, history)
             history.append(known(turn, record) if turn.guess and turn.rule == "ok" else turn)
-        told = tuple((turn.guess, turn.feedback) for turn in history if turn.feedback)
-        if record.secret and any(scored(guess, record.secret) != feedback for guess, feedback in told):
+        if record.secret and report.disagreements > before:
             raise Bad("feedback contradicts the secret", repr(record.secret))
-        if not record.secret and told and not possible(told):
-            raise Bad("feedback fits no word of the lists", told)
+        if not record.secret:
+            told = tuple((turn.guess, turn.feedback) for turn in history if turn.feedback)
+            if told and not possible(told):
+                raise Bad("feedback fits no word of the lists", told)
         if record.completion is not None:
             if history and history[-1].feedback == green:
                 raise Bad("turns go on after a win", repr(history[-1].guess))
@@ -649,14 +659,17 @@ def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Re
     return check
 
 
+def _hashable(prompt: Chat | str | None) -> object:
+    return tuple(m["role"] + m["content"] for m in prompt) if isinstance(prompt, list) else prompt
+
+
 def records(path: str | Path, words: Words, rules: Rules, report: Report) -> Iterator[Record]:
     """The records of a file that pass every check and repeat no earlier one; the rest is in `report`."""
     check, seen = checker(words, rules, report), set()
     for record in read(path, rules, report):
         try:
             record = check(record)
-            prompt = record.prompt if isinstance(record.prompt, str) else json.dumps(record.prompt)
-            key = hash((record.secret, record.history, record.completion, prompt))
+            key = hash((record.secret, record.history, record.completion, _hashable(record.prompt)))
             if key in seen:
                 raise Bad("the row repeats an earlier one")
         except Bad as why:

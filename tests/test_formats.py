@@ -1,0 +1,426 @@
+"""Data of others: every form and container there and back, and one clear reason for each bad row or file."""
+
+import csv
+import gzip
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wordlelib import data, formats
+from wordlelib.__main__ import main
+from wordlelib.game import Turn, decode_history, encode_history, is_consistent, score, take_turn
+from wordlelib.prompts import completion, messages, parse_guess, render_turn
+from wordlelib.rules import rules_for
+from wordlelib.words import load_words, split_secrets
+
+WORDS = load_words()
+RULES = rules_for(WORDS)
+TEXT = completion(["crane", "allot"], "allot")
+PAST = (Turn("crane", score("crane", "alley")), Turn("sweat", score("sweat", "alley")))
+SYSTEM = "You play Wordle. Guess 1: STORM -> Feedback: S(-) T(x) O(x) R(-) M(x)"
+PREDIBASE = {
+    "prompt": f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\nMake a new guess.<|im_end|>\n"
+    "<|im_start|>assistant\nLet me solve this step by step.\n<think>",
+    "word_list": "https://example.org/five_letter_words.csv",
+    "past_guess_history": "[['CRANE', 'C(x) R(x) A(-) N(x) E(-)'], ['SWEAT', 'S(x) W(x) E(-) A(-) T(x)']]",
+    "secret": "ALLEY",
+}
+SAMPLES = {
+    "predibase": PREDIBASE,
+    "predibase with completion": {
+        **PREDIBASE,
+        "completion": "Two l, é.</think>\n<guess> ALLEY </guess><|im_end|>",
+    },
+    "prompt": {"prompt": "Guess 1: CRANE -> Feedback: C(x) R(x) A(-) N(x) E(-)", "completion": TEXT},
+    "chat": {"prompt": messages(PAST, RULES), "completion": [{"role": "assistant", "content": TEXT}]},
+    "messages": {"messages": [*messages(PAST, RULES), {"role": "assistant", "content": TEXT}]},
+    "instruction": {"instruction": "Play.", "input": "Guess 1: crane ⬛⬛🟨⬛🟨", "output": TEXT},
+    "response": {"prompt": "Round 1: CRANE BBYBY", "response": TEXT},
+    "answer": {"prompt": "Guess 1: CRANE -> XXYXY", "answer": "alley"},
+    "answer with completion": {"prompt": "Guess 1: CRANE = 00101", "answer": TEXT},
+    "turns": {"word": "alley", "turns": ["crane", ["sweat", "BBYYB"], {"guess": "alley", "text": TEXT}]},
+}
+
+
+def write(path, *rows) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def read(path) -> tuple[list[formats.Record], formats.Report]:
+    report = formats.Report(str(path))
+    return list(formats.records(path, WORDS, RULES, report)), report
+
+
+def game(record: formats.Record) -> tuple:
+    """What a record says apart from its place in the file and the wording of its prompt."""
+    return record.secret, encode_history(record.history), record.completion
+
+
+def refused(tmp_path, row, message: str) -> None:
+    """The row alone is left out, by a reason that matches, and the good one beside it is kept."""
+    path = tmp_path / "rows.jsonl"
+    write(path, SAMPLES["chat"], {**SAMPLES["chat"], **row})
+    kept, report = read(path)
+    assert len(kept) == report.kept == 1 and report.rows == 2
+    [said] = report.first.values()
+    assert said.startswith("row 2: ") and message in said and "\n" not in said
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    """A data folder of the shipped lists in which `alley` is a training secret and `crane` held out."""
+    seed = next(
+        seed
+        for seed in range(100)
+        if "alley" in (split := split_secrets(WORDS, seed)).train and "crane" in split.test
+    )
+    folder = tmp_path_factory.mktemp("data")
+    data.build(folder, RULES, split_secrets(WORDS, seed), rows=40, states=5)
+    return data.load(folder)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_form_is_detected_and_says_the_same_game(name, tmp_path):
+    """The example game in a system message is no history, and the prefilled answer no completion."""
+    write(tmp_path / "rows.jsonl", SAMPLES[name])
+    [record], report = read(tmp_path / "rows.jsonl")
+    assert report.form == {"prompt": "completion", "chat": "completion"}.get(name.split()[0], name.split()[0])
+    assert [turn.guess for turn in record.history][:1] == ["crane"]
+    assert all(turn.feedback == score(turn.guess, "alley") for turn in record.history)
+    assert record.secret in (None, "alley")
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet", ""])
+@pytest.mark.parametrize("form", [form for form in formats.FORMS if form not in ("sft", "traces")])
+@pytest.mark.parametrize("name", ["predibase with completion", "chat"])
+def test_forms_and_containers_lead_back_to_the_same_game(name, form, ending, tmp_path):
+    source, there, back = tmp_path / "a.jsonl", tmp_path / f"b{ending}", tmp_path / "c.jsonl"
+    write(source, {**SAMPLES[name], "secret": "alley"})
+    formats.convert(source, there, form)
+    formats.convert(there, back, "chat")
+    [before], [after] = read(source)[0], read(back)[0]
+    assert game(before)[:2] == game(after)[:2]
+    assert after.completion.endswith(before.completion)
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet", ""])
+def test_the_columns_of_predibase_come_back_letter_by_letter(ending, tmp_path):
+    row = SAMPLES["predibase with completion"]
+    write(tmp_path / "a.jsonl", row)
+    formats.convert(tmp_path / "a.jsonl", tmp_path / f"b{ending}", "predibase")
+    formats.convert(tmp_path / f"b{ending}", tmp_path / "c.jsonl", "predibase")
+    assert data.read_jsonl(tmp_path / "c.jsonl") == [row]
+
+
+def test_traces_and_games_come_back_whole(tmp_path):
+    """The project's own CSV, in one file or in one file a word, equals itself after a round trip."""
+    from wordlelib.solver import Solver
+    from wordlelib.teachers import traces
+
+    small = data.game_words(sample=40)
+    games = list(traces(Solver(small, rules_for(small)), small.answers))
+    path, again = tmp_path / "traces.csv", tmp_path / "again.csv"
+    data._write_traces(path, games)
+    formats.convert(path, tmp_path / "turns.parquet", "turns")
+    formats.convert(tmp_path / "turns.parquet", again, "traces")
+    assert again.read_bytes() == path.read_bytes()
+    (tmp_path / "words").mkdir()
+    for number, part in enumerate((games[:1], games[1:])):
+        data._write_traces(tmp_path / "words" / f"{number}.csv", part)
+    assert [game(r) for r in read(tmp_path / "words")[0]] == [game(r) for r in read(path)[0]]
+    data.write_jsonl(tmp_path / "games.jsonl", games)
+    assert [game(r) for r in read(tmp_path / "games.jsonl")[0]] == [game(r) for r in read(path)[0]]
+
+
+def test_a_growing_chat_is_read_turn_by_turn(tmp_path):
+    chat = [{"role": "user", "content": "Begin."}]
+    for turn in PAST:
+        chat.append({"role": "assistant", "content": completion([turn.guess], turn.guess)})
+        chat.append({"role": "user", "content": turn.feedback})
+    write(
+        tmp_path / "a.jsonl", {"messages": [*chat, {"role": "assistant", "content": TEXT}], "secret": "alley"}
+    )
+    [record], _ = read(tmp_path / "a.jsonl")
+    assert decode_history(encode_history(record.history)) == PAST and record.completion == TEXT
+    assert all(turn.text for turn in record.history)
+
+
+def test_imported_rows_are_those_of_the_project(opened, tmp_path):
+    """Own rows come back equal; a foreign one gets the prompt of play, and held-out secrets go."""
+    rows = opened.rows("sft")
+    data.write_jsonl(tmp_path / "a.jsonl", rows)
+    formats.convert(tmp_path / "a.jsonl", tmp_path / "b.jsonl", "sft", opened)
+    made = data.read_jsonl(tmp_path / "b.jsonl")
+    assert made == [{**row, "source": "import"} for row in rows]
+    foreign = SAMPLES["predibase with completion"]
+    held_out = {**foreign, "secret": "CRANE", "past_guess_history": "[]"}
+    write(tmp_path / "c.jsonl", foreign, held_out)
+    report = formats.convert(tmp_path / "c.jsonl", tmp_path / "d.parquet", "sft", opened)
+    assert report.left_out == {"secret is held out or for validation": 1}
+    [(_, row)] = formats._parquet_rows(tmp_path / "d.parquet")
+    assert row["prompt"] == messages(PAST, RULES) and row["secret"] == "alley"
+    assert row["completion"][0]["content"] == "<think>Two l, é.</think>\n<guess> ALLEY </guess>"
+
+
+def test_imported_rows_are_taken_by_a_data_folder(opened, tmp_path):
+    """The check of notebook 02 on loading: a card that counts them, and secrets of its part of the split."""
+    import shutil
+
+    folder = shutil.copytree(opened.folder, tmp_path / "data")
+    write(tmp_path / "c.jsonl", SAMPLES["predibase with completion"])
+    (folder / "sft.jsonl").unlink()
+    report = formats.convert(tmp_path / "c.jsonl", folder / "sft.jsonl", "sft", opened)
+    card = data.read_card(folder)
+    card["files"]["sft"]["rows"] = report.made
+    (folder / "card.json").write_text(json.dumps(card))
+    [row] = data.load(folder).rows("sft")
+    assert list(row) == list(opened.rows("sft")[0])
+
+
+def test_a_whole_game_gives_a_training_row_for_each_answer(opened, tmp_path):
+    turns = [{"guess": g, "text": completion([g], g)} for g in ("crane", "sweat", "alley")]
+    write(tmp_path / "a.jsonl", {"word": "alley", "turns": turns}, {"word": "alley", "turns": turns[:2]})
+    report = formats.convert(tmp_path / "a.jsonl", tmp_path / "b.jsonl", "sft", opened)
+    rows = data.read_jsonl(tmp_path / "b.jsonl")
+    assert report.made == len(rows) == 3 and report.kept == 2
+    assert [len(decode_history(row["history"])) for row in rows] == [0, 1, 2]
+
+
+def test_wrong_feedback_is_counted_shown_and_left_out(tmp_path):
+    """The second l of `allot` is in its place: a set that marks it absent is found out."""
+    write(
+        tmp_path / "a.jsonl",
+        {"word": "alley", "turns": [["allot", "GGGBB"], ["alley", "GGGGG"]]},
+        {"word": "alley", "turns": [["allot", "GGBBB"]]},
+        {"word": "crane", "turns": [["sound", "GBBBB"]]},
+    )
+    kept, report = read(tmp_path / "a.jsonl")
+    assert len(kept) == 1 and report.left_out == {"feedback contradicts the secret": 2}
+    assert (report.turns, report.disagreements, report.repeated) == (4, 2, 1)
+    assert "row 2: allot for alley is GGGBB, not GGBBB" in str(report)
+    assert "feedback of 2 of 4 turns is not that of the secret (1 with a repeated letter)" in str(report)
+
+
+HISTORY = json.dumps([["crane", "BBYBY"]] * 6)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"secret": "zzzzz"}, "secret is not a word of the lists: 'zzzzz'"),
+        ({"secret": "alleys"}, "secret is not a word of 5 letters"),
+        ({"secret": 5}, "secret is not a text: int"),
+        ({"history": '[["zzzzz","BBBBB"]]'}, "guess is not a word of the lists: 'zzzzz'"),
+        ({"history": '[["crane","GGGGG"],["sweat","BBBBB"]]'}, "turns go on after a win: 'crane'"),
+        ({"history": '[["crane","GGGGG"]]'}, "turns go on after a win: 'crane'"),
+        ({"history": HISTORY}, "more turns than the 6 of the game: 6"),
+        ({"history": '[["crane","BBYBY"]]', "secret": "crane"}, "feedback contradicts the secret: 'crane'"),
+        ({"history": '[["crane","BBBBB"],["crane","YBBBB"]]'}, "feedback fits no word of the lists"),
+        ({"history": '[["crane","ABCDE"]]'}, "feedback in no known notation: 'ABCDE'"),
+        ({"history": '[["crane","BBBB"]]'}, "feedback in no known notation: 'BBBB'"),
+        (
+            {"history": '[["crane","S(x) W(x) E(-) A(-) T(x)"]]'},
+            "feedback spells another word than the guess",
+        ),
+        ({"history": '[["crane",""]]'}, "neither feedback nor a secret to score a guess: 'crane'"),
+        ({"history": '[["crane",null,"ok","not_a_word"]]'}, "marked invalid that the game takes"),
+        ({"history": '{"a": 1}'}, "the turns are no list"),
+        ({"history": "nothing"}, "the column of past guesses is no list: 'nothing'"),
+        ({"history": "[5]"}, "a turn is no word, pair or object: 5"),
+        ({"history": "[" * 5000}, "the column of past guesses is no list"),
+        ({"prompt": 5}, "prompt is neither a text nor a list of messages: int"),
+        ({"prompt": [5]}, "prompt holds something that is no message"),
+        ({"prompt": [{"role": "user"}]}, "content is not a text: NoneType"),
+        ({"prompt": "Guess 2: CRANE BBYBY"}, "the guesses in the prompt are not numbered from 1: 2"),
+        ({"prompt": "Guess 1: CRANE good"}, "feedback in no known notation: 'CRANE good'"),
+        ({"completion": "allot"}, "no guess in the completion: no_tag"),
+        ({"completion": "<guess>zzzzz</guess>"}, "guess is not a word of the lists: 'zzzzz'"),
+        ({"completion": "<guess>аllot</guess>"}, "no guess in the completion: not_letters"),
+        ({"completion": "\ud800"}, "completion holds half a character"),
+        ({"completion": {"a": 1}}, "completion is neither a text nor a list of messages: dict"),
+        ({}, "the row repeats an earlier one"),
+    ],
+)
+def test_a_row_that_breaks_a_rule_is_left_out_with_its_reason(row, message, tmp_path):
+    refused(tmp_path, row, message)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"prompt": "a', "row 2: not JSON, the row seems half written"),
+        (b'{"prompt": "\xff"}\n', "row 2: not JSON"),
+        (b"[1]\n", "row 2: not a JSON object: list"),
+        (b'{"prompt": "a"}\n', "row 2: column 'completion' is missing"),
+        (b'{"a": "' + b"x" * (1 << 21) + b'"}\n', "row 2: the row is longer than 1,048,576 bytes"),
+        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"\n", "row 2: not JSON"),
+    ],
+)
+def test_damaged_lines_are_left_out_and_the_next_is_read(line, message, tmp_path):
+    good = json.dumps(SAMPLES["chat"]).encode()
+    other = json.dumps(SAMPLES["chat"] | {"secret": "alley"}).encode()
+    tail = b"" if line.startswith(b'{"prompt": "a') and not line.endswith(b"\n") else b"\r\n" + other
+    (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + good + b"\r\n" + line + tail)
+    kept, report = read(tmp_path / "a.jsonl")
+    assert len(kept) == (2 if tail else 1)
+    [said] = report.first.values()
+    assert said.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("none.jsonl", None, "none.jsonl: no such file or folder"),
+        ("a.jsonl", b"", "there are no rows in it"),
+        ("a.jsonl", b"\n\r\n", "there are no rows in it"),
+        ("a.csv", b"", "there are no rows in it"),
+        ("a.csv", b"secret,turn,guess,feedback\n", "there are no rows in it"),
+        ("a.csv", b"secret,turn,guess,feedback\n\xff,1,crane,\n", "not a UTF-8 text file"),
+        ("a.txt", b"crane", "use .jsonl, .jsonl.gz, .parquet, .csv or a folder"),
+        ("a.csv.gz", b"crane", "use .jsonl, .jsonl.gz, .parquet, .csv or a folder"),
+        ("a.parquet", b"", "not a whole table"),
+        ("a.parquet", b"PAR1 and then nothing", "not a whole table"),
+        ("a.jsonl.gz", b"nothing", "not a whole gzip file"),
+        ("a.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 1000)[:-20], "not a whole gzip file|no known form"),
+        ("a.jsonl", b'{"text": "a"}\n', "row 1: no known form has the columns text; known are prompt"),
+        ("a.jsonl", b"hello\n", "row 1: not JSON.*; no row up to 1 can be read"),
+    ],
+)
+def test_a_bad_file_is_one_sentence_and_exit_code_2(name, content, message, tmp_path, capsys):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    assert main(["convert", str(tmp_path / name)]) == 2
+    error = capsys.readouterr().err
+    assert re.search(message, error) and error.count("\n") == 1
+
+
+def test_a_folder_is_a_dataset_or_csv_files(tmp_path, capsys):
+    assert main(["convert", str(tmp_path)]) == 2
+    assert "a folder without CSV files" in capsys.readouterr().err
+    write(tmp_path / "a.jsonl", SAMPLES["chat"])
+    (tmp_path / "set").mkdir()
+    formats.convert(tmp_path / "a.jsonl", tmp_path / "set" / "train", "chat")
+    (tmp_path / "set" / "dataset_dict.json").write_text('{"splits": ["train"]}')
+    assert main(["convert", str(tmp_path / "set" / "train")]) == 0
+    assert main(["convert", str(tmp_path / "set")]) == 2
+    assert "a dataset of the splits train; name the folder of one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("row", "target", "form", "message"),
+    [
+        (
+            "chat",
+            "b.jsonl",
+            "turns",
+            "none of 1 rows can be written as turns; row 1: no secret, which the form",
+        ),
+        ("predibase", "b.jsonl", "prompt", "row 1: no completion, which the form prompt needs"),
+        ("chat", "b.jsonl", "sft", "the form sft needs a data folder"),
+        ("chat", "b.txt", "chat", "end it with .jsonl, .parquet or .csv"),
+        ("chat", "b.csv", "chat", "the form traces, and no other, is written as .csv"),
+        ("chat", "a.jsonl", "chat", "is there already"),
+        ("chat", "none/b.jsonl", "chat", "no such folder to write b.jsonl to"),
+    ],
+)
+def test_a_target_that_does_not_fit_is_one_sentence(row, target, form, message, tmp_path, capsys):
+    write(tmp_path / "a.jsonl", SAMPLES[row])
+    before = sorted(tmp_path.iterdir())
+    assert main(["convert", str(tmp_path / "a.jsonl"), str(tmp_path / target), "--to", form]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_command_checks_converts_and_says_what_was_left_out(tmp_path, capsys):
+    write(tmp_path / "a.jsonl", SAMPLES["chat"], {**SAMPLES["chat"], "secret": "zzzzz"})
+    assert main(["convert", str(tmp_path / "a.jsonl")]) == 1
+    said = capsys.readouterr().out
+    assert "2 rows of the form completion, 1 kept" in said
+    assert "1 left out, row 2: secret is not a word of the lists: 'zzzzz'" in said
+    assert main(["convert", str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl"), "--to", "messages"]) == 0
+    assert "b.jsonl: 1 rows of the form messages" in capsys.readouterr().out
+
+
+def test_csv_with_windows_line_ends_and_a_mark_at_its_start(tmp_path):
+    lines = (
+        "secret,turn,guess,feedback",
+        "alley,1,crane,BBYBY",
+        "alley,2,alley,GGGGG",
+        "crane,2,crane,GGGGG",
+    )
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf" + "\r\n".join((*lines, "alley,1", "")).encode())
+    [record], report = read(tmp_path / "a.csv")
+    assert [turn.guess for turn in record.history] == ["crane", "alley"]
+    assert list(report.first.values()) == [
+        "row 3: the turns of a game are not numbered from 1: 'crane'",
+        "row 4: the row has another number of fields than the header",
+    ]
+
+
+def test_a_field_of_csv_that_is_too_long_is_left_out(tmp_path):
+    with open(tmp_path / "a.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["prompt", "response"])
+        rows.writerow(["Begin.", TEXT])
+        rows.writerow(["x" * 200_000, TEXT])
+        rows.writerow(["Start.", TEXT])
+    kept, report = read(tmp_path / "a.csv")
+    assert len(kept) == 2 and "row 2: not CSV: field larger" in next(iter(report.first.values()))
+
+
+@st.composite
+def plays(draw) -> formats.Record:
+    """A state of a game with legal and invalid turns and, mostly, a completion."""
+    secret, history = draw(st.sampled_from(WORDS.answers)), ()
+    for guess in draw(st.lists(st.sampled_from((*WORDS.allowed[:300], "zzzzz", None)), max_size=5)):
+        if guess != secret:
+            reason = "ok" if guess else "empty"
+            history += (take_turn(guess, reason, "", secret, history, WORDS, RULES),)
+    thought = draw(st.text(st.characters(exclude_characters="<>|", exclude_categories=["Cs"]), max_size=20))
+    said = draw(
+        st.none() | st.just(f"<think>{thought}</think><guess>{draw(st.sampled_from(WORDS.allowed))}</guess>")
+    )
+    return formats.Record(1, history, secret, said)
+
+
+@settings(max_examples=40)
+@given(
+    record=plays(), form=st.sampled_from([form for form in formats.FORMS if form not in ("sft", "traces")])
+)
+def test_any_record_comes_back_from_any_form_that_holds_it(record, form):
+    """Through JSON text, so that types of the container count; a form that cannot hold it says so."""
+    try:
+        row = json.loads(json.dumps(formats.written(record, form, WORDS, RULES)))
+    except formats.Bad as why:
+        assert "form" in str(why)
+        assert record.completion is None or form == "predibase"
+        return
+    back = formats._record(1, row, formats.detect(row), RULES)
+    [state] = formats._states(formats.checker(WORDS, RULES, formats.Report(""))(back), "chat", RULES)
+    assert game(state)[:2] == game(record)[:2] and (state.completion or None) == record.completion
+
+
+@settings(max_examples=40)
+@given(record=plays(), renderer=st.sampled_from(("words", "symbols", "both")))
+def test_own_prompts_are_read_without_any_column(record, renderer):
+    rules = rules_for(WORDS, renderer=renderer)
+    back = formats._chat_history(messages(record.history, rules), rules)
+    assert [turn[:2] for turn in back] == [turn[:2] for turn in record.history]
+    assert all(is_consistent(record.secret, [turn]) for turn in back if turn.feedback)
+
+
+@given(text=st.text("BYGX_012⬛🟨🟩Aé(✓x-):?! =\n", max_size=30), n=st.integers(1, 8))
+def test_reading_feedback_is_total(text, n):
+    read = formats.read_feedback(text, n)
+    assert read is None or (len(read[1]) == n and set(read[1]) <= set("BYG"))
+
+
+@pytest.mark.parametrize("renderer", ["words", "symbols", "both"])
+def test_each_renderer_is_a_known_notation(renderer):
+    line = render_turn(1, Turn("allot", "GGGBB"), rules_for(WORDS, renderer=renderer))
+    assert formats.read_feedback(line.partition(": ")[2], 5) == ("ALLOT", "GGGBB")
+    assert parse_guess(TEXT).guess == "allot"
