@@ -150,7 +150,11 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
 
 def _json_row(line: bytes) -> Row | Bad:
     try:
-        row = json.loads(line)
+        row = json.loads(line.decode())
+        if b"\\u" in line:  # only an escape can write half a character, which no other container takes
+            json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return Bad("half a character (a lone surrogate)")
     except (ValueError, RecursionError) as error:
         whole = line.endswith(b"}") or not line.startswith(b"{")
         return Bad("not JSON" if whole else "not JSON, the row seems half written", error)
@@ -380,11 +384,6 @@ def _turns(turns: object, rules: Rules) -> History:
 def _text(row: Row, name: str) -> str:
     if not isinstance(value := row.get(name), str):
         raise Bad(f"{name} is not a text", type(value).__name__)
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise Bad(f"{name} holds half a character (a lone surrogate)") from None
     return value
 
 
@@ -398,7 +397,10 @@ def _chat(row: Row, name: str) -> Chat:
         raise Bad(f"{name} is neither a text nor a list of messages", type(value).__name__)
     if not all(isinstance(message, dict) for message in value):
         raise Bad(f"{name} holds something that is no message")
-    return [{"role": _text(message, "role"), "content": _text(message, "content")} for message in value]
+    parts = [(message.get("role"), message.get("content")) for message in value]
+    if not all(isinstance(role, str) and isinstance(content, str) for role, content in parts):
+        raise Bad(f"{name} holds a message without a text as role and content")
+    return [{"role": role, "content": content} for role, content in parts]
 
 
 def _answered(text: str, reply: str, rules: Rules) -> Turn:
@@ -640,7 +642,8 @@ def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Re
                 raise Bad("turns go on after a win", repr(history[-1].guess))
             if turn.guess:
                 require_legal(turn.guess, turn.rule, history)
-            history.append(known(turn, record) if turn.guess and turn.rule == "ok" else turn)
+                turn = known(turn, record) if turn.rule == "ok" else turn
+            history.append(turn)
         if record.secret and report.disagreements > before:
             raise Bad("feedback contradicts the secret", repr(record.secret))
         if not record.secret:
@@ -660,7 +663,9 @@ def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Re
 
 
 def _hashable(prompt: Chat | str | None) -> object:
-    return tuple(m["role"] + m["content"] for m in prompt) if isinstance(prompt, list) else prompt
+    return (
+        tuple(part for message in prompt for part in message.values()) if isinstance(prompt, list) else prompt
+    )
 
 
 def records(path: str | Path, words: Words, rules: Rules, report: Report) -> Iterator[Record]:
