@@ -1,6 +1,6 @@
-"""Command line: `python -m wordlelib run|plan|eval|play|export|report|bench|parameters`.
+"""Command line: `python -m wordlelib run|sweep|plan|eval|play|export|report|bench|parameters`.
 
-Exit codes: 0 done, 1 a notebook stopped or a recipe does not fit the card, 2 wrong use (one sentence on
+Exit codes: 0 done, 1 a notebook or a trial stopped or a recipe does not fit the card, 2 wrong use (one sentence on
 standard error), 130 interrupted.
 """
 
@@ -39,6 +39,31 @@ def show_run(out: Path) -> None:
         command = [jupyter, "lab", runs.shown_path(recipes.prepare_replay(out))]
         print(f"\nReplay: {shlex.join(command)}")
     for figure in sorted(out.glob("*/figures/*.html")):
+        print("Figure:", runs.shown_path(figure))
+
+
+def sweep(args: argparse.Namespace) -> int:
+    """Make the trials of a sweep file that are not finished, then print their table and figures."""
+    from wordlelib import sweeps
+
+    out = args.out.resolve()
+    try:
+        failed = sweeps.run(args.file, out, args.workers, args.ray)
+    except KeyboardInterrupt:
+        print("interrupted: the same command goes on with what is not finished", file=sys.stderr)
+        return 130
+    show_sweep(out)
+    if failed:
+        print(f"{failed} trials failed: the same command makes them again", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def show_sweep(out: Path) -> None:
+    """The tables of a sweep and the paths of its figures, made from its `sweep.csv`."""
+    from wordlelib import report
+
+    print(report.sweep_report(out))
+    for figure in report.sweep_figures(out):
         print("Figure:", runs.shown_path(figure))
 
 
@@ -170,6 +195,12 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help="may be repeated")
     sub.add_argument("--overwrite", action="store_true", help="make finished stages again")
     sub.add_argument("--resume", action="store_true", help="keep finished stages, go on with unfinished ones")
+
+    sub = command("sweep", sweep, "many runs of a recipe from one file")
+    sub.add_argument("file", type=Path, help="such as notebooks/recipes/sweeps/group_size.yaml")
+    sub.add_argument("--out", required=True, type=Path, help="folder of the sweep to make or to go on with")
+    sub.add_argument("--workers", type=int, default=1, help="trials at once, each on its own GPU if any (1)")
+    sub.add_argument("--ray", action="store_true", help="let Ray place the trials, here or on its cluster")
 
     sub = command("plan", plan_memory, "the GPU memory that a recipe needs")
     sub.add_argument("--recipe", required=True, help="a folder of notebooks/recipes")

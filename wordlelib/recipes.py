@@ -36,8 +36,9 @@ def _recipe_folder() -> Path:
 
 
 def recipe_names() -> list[str]:
-    """The names of all recipes, sorted."""
-    return sorted(path.name for path in _recipe_folder().glob("*") if list(path.glob("*.yaml")))
+    """The names of all recipes, sorted; `sweeps` beside them holds sweep files."""
+    folders = [path for path in _recipe_folder().glob("*") if path.name != "sweeps"]
+    return sorted(path.name for path in folders if list(path.glob("*.yaml")))
 
 
 def read_recipe(name: str) -> dict[str, dict[str, Any]]:
