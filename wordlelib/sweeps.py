@@ -15,11 +15,9 @@ import queue
 import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -43,7 +41,6 @@ NEEDS = {
 PLAYER_NEEDS = {"untrained": "02_sft", "sft": "02_sft", "sft_continued": "03_grpo", "grpo": "03_grpo"}
 LONGEST_NAME = 80  # letters of a folder's name
 TRIES = 100  # draws for each random trial: a few choices may give the same trial again
-GRACE = 15  # seconds that a stopped trial has to end its kernel and say so
 
 # What the table says of a trial, where its stages measured it.
 PLAYERS = ("sft", "sft_continued", "grpo")
@@ -602,10 +599,7 @@ def apart(
                 while process.poll() is None and not stop.wait(0.2):
                     pass
                 process.stdin.close()
-            try:
-                process.wait(GRACE)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            process.wait()
         lines = (out / LOG).read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError as error:
         return str(error)
@@ -613,20 +607,16 @@ def apart(
         return None
     said = next((line for line in reversed(lines) if line.strip()), "its process ended")
     reason = f"killed by signal {-process.returncode}" if process.returncode < 0 else said
+    reason = "interrupted" if stop.is_set() else reason
     _mark_stopped(job, reason)
     return reason
 
 
 def _work() -> int:
     """The process of `apart`: read one job, make it, end with the process that asked for it."""
-    # a shell that starts the runner in the background has it ignored
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     job = Job(*json.loads(sys.stdin.readline()))
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    try:
-        error = _attempt(job)
-    except KeyboardInterrupt:
-        error = "interrupted"
+    error = _attempt(job)
     if error:
         print(error, flush=True)
     return 1 if error else 0
@@ -634,9 +624,7 @@ def _work() -> int:
 
 def _end_with_parent() -> None:
     sys.stdin.read()  # ends when the other end of the pipe is closed, by will or by a kill
-    os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(GRACE - 5)
-    os._exit(1)
+    os._exit(1)  # the kernel sees that its parent is gone, and ends too
 
 
 def _ray() -> Executor:
