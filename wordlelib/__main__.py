@@ -1,7 +1,7 @@
 """Command line: `python -m wordlelib run|sweep|plan|eval|play|export|report|bench|parameters`.
 
-Exit codes: 0 done, 1 a notebook or a trial stopped or a recipe does not fit the card, 2 wrong use (one sentence on
-standard error), 130 interrupted.
+Exit codes: 0 done, 1 a notebook or a trial stopped or a recipe does not fit the card, 2 wrong use (one
+sentence on standard error), 130 interrupted.
 """
 
 import argparse
@@ -138,7 +138,7 @@ def export_model(args: argparse.Namespace) -> None:
 
 def report_runs(args: argparse.Namespace) -> None:
     """Print the tables of runs, keep runs as reference, write results and plans into the project's pages."""
-    from wordlelib import plan, report
+    from wordlelib import plan, report, sweeps
 
     root = runs.project_root()
     reference = root / "results" / "reference"
@@ -150,8 +150,13 @@ def report_runs(args: argparse.Namespace) -> None:
         plan.update_page()
     if not (args.runs or args.readme):
         raise ValueError("name at least one run folder, or --readme")
-    if not (args.keep or args.readme):
-        print((report.markdown if args.markdown else report.terminal_table)(args.runs))
+    if args.keep or args.readme:
+        return
+    swept = [folder for folder in args.runs if sweeps.is_sweep(folder)]
+    for folder in swept:
+        print(report.sweep_report(folder, markdown=True)) if args.markdown else show_sweep(folder.resolve())
+    if others := [folder for folder in args.runs if folder not in swept]:
+        print((report.markdown if args.markdown else report.terminal_table)(others))
 
 
 def bench(args: argparse.Namespace) -> int:
@@ -197,7 +202,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--resume", action="store_true", help="keep finished stages, go on with unfinished ones")
 
     sub = command("sweep", sweep, "many runs of a recipe from one file")
-    sub.add_argument("file", type=Path, help="such as notebooks/recipes/sweeps/group_size.yaml")
+    sub.add_argument("file", type=Path, help="such as notebooks/recipes/sweeps/grpo-beta.yaml")
     sub.add_argument("--out", required=True, type=Path, help="folder of the sweep to make or to go on with")
     sub.add_argument("--workers", type=int, default=1, help="trials at once, each on its own GPU if any (1)")
     sub.add_argument("--ray", action="store_true", help="let Ray place the trials, here or on its cluster")
@@ -228,8 +233,8 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--repo", default="", metavar="USER/NAME", help="repository on the hub")
     sub.add_argument("--overwrite", action="store_true", help="replace an earlier export")
 
-    sub = command("report", report_runs, "the results table of runs")
-    sub.add_argument("runs", nargs="*", type=Path, help="run folders")
+    sub = command("report", report_runs, "the results table of runs or of a sweep")
+    sub.add_argument("runs", nargs="*", type=Path, help="run folders, or folders of sweeps")
     sub.add_argument("--markdown", action="store_true", help="as a markdown table")
     sub.add_argument("--keep", action="store_true", help="copy them, without weights, to results/reference")
     sub.add_argument("--readme", action="store_true", help="write results and plans into the pages")
