@@ -43,7 +43,7 @@ def fill(root, write_notebook):
         cells = ["\n".join(f"{name} = {value!r}" for name, value in values.items())]
         cells.append(f"from wordlelib.runs import start\nstage = start({stage!r}, globals())")
         cells += [f"stage.input({name!r})" for name in inputs]
-        cells += [WORK] * (stage == "03_grpo")
+        cells += [WORK] * (stage == "02_sft")
         cells.append(
             "stage.finish({'final_reward': float(stage.config.seed), 'final_loss': 0.5, 'steps': 2})"
         )
@@ -464,7 +464,7 @@ def apart(tmp_path, write_notebook):
         process.stdout.close()
 
 
-SLOW = "recipe: tiny\nstages: [01_data_synthesis, 02_sft, 03_grpo]\ngrid:\n  03_grpo.max_minutes: [{}]\n"
+SLOW = "recipe: tiny\nstages: [01_data_synthesis, 02_sft]\ngrid:\n  02_sft.max_minutes: [{}]\n"
 
 
 def wait_for(what, seconds=150):
@@ -476,7 +476,7 @@ def wait_for(what, seconds=150):
 
 
 def kernels(out):
-    return [int(path.read_text()) for path in out.glob("max*/03_grpo/kernel.txt") if path.read_text()]
+    return [int(path.read_text()) for path in out.glob("max*/02_sft/kernel.txt") if path.read_text()]
 
 
 def alive(pid):
@@ -488,7 +488,7 @@ def alive(pid):
 
 def statuses(out):
     return {
-        path.parts[-3]: runs.status(path.parent)["status"] for path in out.glob("max*/03_grpo/status.json")
+        path.parts[-3]: runs.status(path.parent)["status"] for path in out.glob("max*/02_sft/status.json")
     }
 
 
@@ -504,7 +504,7 @@ def test_a_killed_trial_fails_alone_and_a_killed_runner_leaves_nothing_running(a
     """kill -9 of a trial's process, then of the runner; then the same command goes on."""
     process = apart(SLOW.format("0.001, 1.0, 2.0"), "--workers", "2")
     wait_for(lambda: "max_minutes=0.001" in statuses(apart.out) and len(kernels(apart.out)) > 1)
-    slow = apart.out / "max_minutes=1.0" / "03_grpo"
+    slow = apart.out / "max_minutes=1.0" / "02_sft"
     pid = wait_for(lambda: (slow / "kernel.txt").is_file() and int((slow / "kernel.txt").read_text() or 0))
     os.kill(parent(pid), signal.SIGKILL)
     wait_for(lambda: runs.status(slow)["status"] == "failed")
@@ -519,12 +519,12 @@ def test_a_killed_trial_fails_alone_and_a_killed_runner_leaves_nothing_running(a
         "max_minutes=1.0": "failed",
         "max_minutes=2.0": "running",
     }
-    first = runs.status(apart.out / "max_minutes=0.001" / "03_grpo")
+    first = runs.status(apart.out / "max_minutes=0.001" / "02_sft")
     again = apart(SLOW.format("0.001, 0.002"))
     shown, _ = again.communicate(timeout=150)
     assert again.returncode == 0, shown
     assert "max_minutes=0.001: finished, kept" in shown and "shared/" not in shown
-    assert runs.status(apart.out / "max_minutes=0.001" / "03_grpo") == first
+    assert runs.status(apart.out / "max_minutes=0.001" / "02_sft") == first
 
 
 @needs_proc
@@ -542,7 +542,7 @@ def test_ctrl_c_ends_the_trials_and_their_kernels_and_says_so(apart, workers):
 
 
 def test_a_notebook_whose_kernel_dies_fails_its_trial_alone(apart, write_notebook):
-    path = apart.out.parent / "notebooks" / "03_grpo.ipynb"
+    path = apart.out.parent / "notebooks" / "02_sft.ipynb"
     notebook = json.loads(path.read_text())
     kill = "import os\nif stage.config.max_minutes == 0.001: os.kill(os.getpid(), 9)"
     notebook["cells"][-2]["source"] = kill
@@ -557,7 +557,7 @@ def test_a_notebook_whose_kernel_dies_fails_its_trial_alone(apart, write_noteboo
 def test_ray_places_trials_and_one_whose_worker_is_killed_fails_alone(apart):
     pytest.importorskip("ray", reason="needs the extra [sweep]")
     process = apart(SLOW.format("0.001, 1.0"), "--ray")
-    slow = apart.out / "max_minutes=1.0" / "03_grpo"
+    slow = apart.out / "max_minutes=1.0" / "02_sft"
     pid = wait_for(lambda: (slow / "kernel.txt").is_file() and int((slow / "kernel.txt").read_text() or 0))
     wait_for(lambda: statuses(apart.out).get("max_minutes=0.001") == "done")
     os.kill(parent(parent(pid)), signal.SIGKILL)  # kernel, the trial's process, Ray's worker

@@ -402,11 +402,11 @@ def parallel_coordinates(rows: Sequence[Row], metric: str) -> Any:
         traces,
         "Trials by their settings",
         "",
-        "lower end to upper end",
+        "from the lower end (0) to the upper (1)",
         "Each line is a trial: follow those that end high on the last axis back to their settings. Grey is "
         f"worst, blue better, orange the best ({rows[-1]['trial']}).",
         x_axis={"type": "category"},
-        y_axis={"range": [-0.05, 1.05], "showticklabels": False},
+        y_axis={"range": [-0.05, 1.05]},
         height=420,
     )
 
