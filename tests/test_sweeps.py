@@ -295,7 +295,8 @@ def test_one_failing_trial_does_not_stop_the_rest_and_is_made_again(made, file, 
     assert main(["sweep", str(file), "--out", str(out)]) == 1
     shown = capsys.readouterr()
     assert (
-        f"{FIRST}: notebook 03_grpo stopped in In [3]: boom" in shown.out and "1 trials failed" in shown.err
+        f"{FIRST}: notebook 03_grpo stopped in In [3]: boom" in shown.out
+        and "trials that failed: 1;" in shown.err
     )
     assert [row["status"] for row in sweeps.read_table(out)] == ["failed", "done", "done", "done"]
     assert main(["sweep", str(file), "--out", str(out)]) == 0
@@ -311,10 +312,21 @@ def test_a_failing_shared_stage_fails_its_trials_and_no_other(made, file, out):
             raise recipes.StageFailed("out of memory")
 
     made.fault = fault
-    assert sweeps.run(file, out) == 2
+    assert main(["sweep", str(file), "--out", str(out)]) == 1
     assert sorted(row["trial"] for row in sweeps.read_table(out)) == ["seed=2_beta=0.0", "seed=2_beta=0.5"]
     made.fault = lambda stage, out: None
     assert sweeps.run(file, out) == 0 and len(grpo(made)) == 4
+
+
+def test_a_sweep_whose_first_stage_fails_has_an_empty_table_and_says_why(made, file, out, capsys):
+    def fault(stage, folder):
+        raise recipes.StageFailed("no words")
+
+    made.fault = fault
+    assert main(["sweep", str(file), "--out", str(out)]) == 1
+    shown = capsys.readouterr()
+    assert ": no words" in shown.out and "not started, a shared stage failed" in shown.out
+    assert "trials that failed: 4" in shown.err and sweeps.read_table(out) == [] and len(made) == 1
 
 
 def test_a_full_disk_fails_the_trial_and_says_so(made, file, out, capsys):
@@ -517,7 +529,7 @@ def test_a_killed_trial_fails_alone_and_a_killed_runner_leaves_nothing_running(a
     assert statuses(apart.out) == {
         "max_minutes=0.001": "done",
         "max_minutes=1.0": "failed",
-        "max_minutes=2.0": "running",
+        "max_minutes=2.0": "failed",
     }
     first = runs.status(apart.out / "max_minutes=0.001" / "02_sft")
     again = apart(SLOW.format("0.001, 0.002"))

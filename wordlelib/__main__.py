@@ -52,9 +52,10 @@ def sweep(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("interrupted: the same command goes on with what is not finished", file=sys.stderr)
         return 130
-    show_sweep(out)
+    if sweeps.read_table(out):  # else a shared stage failed, and no trial has begun
+        show_sweep(out)
     if failed:
-        print(f"{failed} trials failed: the same command makes them again", file=sys.stderr)
+        print(f"trials that failed: {failed}; the same command makes them again", file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -620,15 +620,16 @@ def apart(
 def _work() -> int:
     """The process of `apart`: read one job, make it, end with the process that asked for it."""
     job = Job(*json.loads(sys.stdin.readline()))
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(job,), daemon=True).start()
     error = _attempt(job)
     if error:
         print(error, flush=True)
     return 1 if error else 0
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(job: Job) -> None:
     sys.stdin.read()  # ends when the other end of the pipe is closed, by will or by a kill
+    _mark_stopped(job, "interrupted")
     os._exit(1)  # the kernel sees that its parent is gone, and ends too
 
 
@@ -653,7 +654,7 @@ def _ray() -> Executor:
                 try:
                     error = ray.get(done)
                 except ray.exceptions.RayError as problem:
-                    error = f"{type(problem).__name__}: {str(problem).splitlines()[0]}"
+                    error = f"{type(problem).__name__}: {' '.join(str(problem).split())[:200]}"
                 yield waiting.pop(done), error
         finally:
             for task_left in waiting:
@@ -708,8 +709,9 @@ def _row(trial: Trial, out: Path) -> Row | None:
         if stage == "03_grpo":
             row = _signal(folder) | row
         if not folder.is_symlink():
-            seconds.append(runs.read_json(folder / "environment.json").get("seconds"))
-    if all(isinstance(value, int | float) for value in seconds):
+            with suppress(OSError, ValueError):  # evidence, but a trial is done without it
+                seconds.append(runs.read_json(folder / "environment.json").get("seconds"))
+    if seconds and all(isinstance(value, int | float) for value in seconds):
         row["minutes"] = round(sum(seconds) / 60, 2)
     return row
 
