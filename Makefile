@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: .venv/installed
 	$(BIN)/python -m wordlelib run --recipe cpu-demo --out $(RUN) --resume
 
-test: lint
+test: lint .venv/sweep
 	$(BIN)/python -m pytest
 
 test-gpu:
@@ -44,4 +44,9 @@ clean:
 	  "This needs Python 3.11 or newer, and $(PYTHON) is not: try make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --no-compile -e '.[train,lab,endpoint,test]'
+	@touch $@
+
+# Ray, some 80 MB, is for its tests only; the demo goes without.
+.venv/sweep: .venv/installed
+	$(BIN)/python -m pip install --no-compile -e '.[sweep]' || echo "No Ray for this Python: its test is skipped."
 	@touch $@

@@ -14,7 +14,7 @@ from wordlelib import params, recipes, runs
 from wordlelib.__main__ import main
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-RECIPES = sorted((ROOT / "notebooks" / "recipes").glob("*/*.yaml"))
+RECIPES = sorted((ROOT / "notebooks" / "recipes").glob("*/[0-9][0-9]_*.yaml"))
 PIPELINE = [stage for stage in params.STAGES if "run" in params.PARAMETERS[stage] and stage[:2] != "06"]
 PARAMETER_LINE = re.compile(r"(\w+): (bool|int|float|str|list) = (\S.*?)  # \S.*")
 WITH_FIGURES = ("02_sft", "03_grpo", "04_eval", "05_analysis")

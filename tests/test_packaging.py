@@ -20,7 +20,7 @@ MODULES = [*sorted(path.stem for path in (ROOT / "wordlelib").glob("[!_]*.py")),
 TORCH_FREE = [name for name in MODULES if name != "callbacks"]
 HEAVY = (
     "torch transformers trl peft accelerate datasets unsloth vllm bitsandbytes "
-    "scipy pandas pyarrow plotly IPython ipywidgets papermill openai"
+    "ray scipy pandas pyarrow plotly IPython ipywidgets papermill openai"
 )
 
 
@@ -39,7 +39,8 @@ def test_environment_yml_is_one_conda_forge_channel_with_python_312_and_one_pip_
 def test_environment_yml_and_the_extras_ask_for_the_same_packages():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     *packages, project = environment["dependencies"][-1]["pip"]
-    assert pins(packages) == pins(EXTRAS["gpu"]) | pins(EXTRAS["lab"]) | pins(EXTRAS["endpoint"])
+    extras = [pins(EXTRAS[name]) for name in ("gpu", "lab", "endpoint", "sweep")]
+    assert pins(packages) == {name: pin for extra in extras for name, pin in extra.items()}
     assert project == "-e .[train,gpu,lab,endpoint,test]"
 
 

@@ -1,7 +1,7 @@
-"""Command line: `python -m wordlelib run|plan|eval|play|export|convert|report|bench|parameters`.
+"""Command line: `python -m wordlelib run|sweep|plan|eval|play|export|convert|report|bench|parameters`.
 
-Exit codes: 0 done, 1 a notebook stopped, a recipe does not fit the card or checked rows break a rule, 2 wrong
-use (one sentence on standard error), 130 interrupted.
+Exit codes: 0 done, 1 a notebook or a trial stopped, a recipe does not fit the card or checked rows break a
+rule, 2 wrong use (one sentence on standard error), 130 interrupted.
 """
 
 import argparse
@@ -40,6 +40,32 @@ def show_run(out: Path) -> None:
         command = [jupyter, "lab", runs.shown_path(recipes.prepare_replay(out))]
         print(f"\nReplay: {shlex.join(command)}")
     for figure in sorted(out.glob("*/figures/*.html")):
+        print("Figure:", runs.shown_path(figure))
+
+
+def sweep(args: argparse.Namespace) -> int:
+    """Make the trials of a sweep file that are not finished, then print their table and figures."""
+    from wordlelib import sweeps
+
+    out = args.out.resolve()
+    try:
+        failed = sweeps.run(args.file, out, args.workers, args.ray)
+    except KeyboardInterrupt:
+        print("interrupted: the same command goes on with what is not finished", file=sys.stderr)
+        return 130
+    if sweeps.read_table(out):  # else a shared stage failed, and no trial has begun
+        show_sweep(out)
+    if failed:
+        print(f"trials that failed: {failed}; the same command makes them again", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def show_sweep(out: Path) -> None:
+    """The tables of a sweep and the paths of its figures, made from its `sweep.csv`."""
+    from wordlelib import report
+
+    print(report.sweep_report(out))
+    for figure in report.sweep_figures(out):
         print("Figure:", runs.shown_path(figure))
 
 
@@ -160,7 +186,7 @@ def convert(args: argparse.Namespace) -> int:
 
 def report_runs(args: argparse.Namespace) -> None:
     """Print the tables of runs, keep runs as reference, write results and plans into the project's pages."""
-    from wordlelib import plan, report
+    from wordlelib import plan, report, sweeps
 
     root = runs.project_root()
     reference = root / "results" / "reference"
@@ -172,8 +198,13 @@ def report_runs(args: argparse.Namespace) -> None:
         plan.update_page()
     if not (args.runs or args.readme):
         raise ValueError("name at least one run folder, or --readme")
-    if not (args.keep or args.readme):
-        print((report.markdown if args.markdown else report.terminal_table)(args.runs))
+    if args.keep or args.readme:
+        return
+    swept = [folder for folder in args.runs if sweeps.is_sweep(folder)]
+    for folder in swept:
+        print(report.sweep_report(folder, markdown=True)) if args.markdown else show_sweep(folder.resolve())
+    if others := [folder for folder in args.runs if folder not in swept]:
+        print((report.markdown if args.markdown else report.terminal_table)(others))
 
 
 def bench(args: argparse.Namespace) -> int:
@@ -218,6 +249,12 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--overwrite", action="store_true", help="make finished stages again")
     sub.add_argument("--resume", action="store_true", help="keep finished stages, go on with unfinished ones")
 
+    sub = command("sweep", sweep, "many runs of a recipe from one file")
+    sub.add_argument("file", type=Path, help="such as notebooks/recipes/sweeps/grpo-beta.yaml")
+    sub.add_argument("--out", required=True, type=Path, help="folder of the sweep to make or to go on with")
+    sub.add_argument("--workers", type=int, default=1, help="trials at once, each on its own GPU if any (1)")
+    sub.add_argument("--ray", action="store_true", help="let Ray place the trials, here or on its cluster")
+
     sub = command("plan", plan_memory, "the GPU memory that a recipe needs")
     sub.add_argument("--recipe", required=True, help="a folder of notebooks/recipes")
     sub.add_argument("--gpu-gb", required=True, type=float, help="memory of the card in GB, such as 24")
@@ -256,8 +293,8 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--to", choices=tuple(FORMS), default="sft", help="form of the rows (sft)")
     sub.add_argument("--data", type=Path, help="01_data_synthesis folder whose lists, rules and split hold")
 
-    sub = command("report", report_runs, "the results table of runs")
-    sub.add_argument("runs", nargs="*", type=Path, help="run folders")
+    sub = command("report", report_runs, "the results table of runs or of a sweep")
+    sub.add_argument("runs", nargs="*", type=Path, help="run folders, or folders of sweeps")
     sub.add_argument("--markdown", action="store_true", help="as a markdown table")
     sub.add_argument("--keep", action="store_true", help="copy them, without weights, to results/reference")
     sub.add_argument("--readme", action="store_true", help="write results and plans into the pages")

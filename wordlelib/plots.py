@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from wordlelib import evaluate, svg
+from wordlelib import evaluate, svg, sweeps
 from wordlelib.runs import write_text
 
 Row = Mapping[str, Any]
@@ -351,6 +351,118 @@ def information(bits: Mapping[str, float]) -> Any:
         x_axis={"range": _range(bits.values())},
         y_axis=NAMES_DOWN,
         height=110 + 26 * max(len(bits), 1),
+    )
+
+
+# Sweeps -----------------------------------------------------------------------------------------
+
+
+def sweep_figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Name to figure for the rows of a `sweep.csv`; none when fewer than two trials can be compared."""
+    try:
+        metric = sweeps.objective(rows)
+    except ValueError:
+        return {}
+    if len(sweeps.measured(rows, metric)) < 2:
+        return {}
+    return {
+        "parallel_coordinates": parallel_coordinates(rows, metric),
+        "setting_effects": setting_effects(sweeps.effects(rows, metric), metric),
+    }
+
+
+def parallel_coordinates(rows: Sequence[Row], metric: str) -> Any:
+    """One line a trial across an axis for each setting and, last, the metric.
+
+    Every axis runs from its least value to its greatest; a setting of texts or of up to six values has them
+    evenly spaced. The axes name both ends; a point names its trial and value on a pointer.
+    """
+    rows = sorted(sweeps.measured(rows, metric), key=lambda row: row[metric])
+    names = [*sweeps.settings_of(rows), metric]
+    places = {name: _axis_places([row[name] for row in rows], even=name != metric) for name in names}
+    ends = {
+        name: f"{name.rpartition('.')[2]}: {_end(min(at, key=at.get))} to {_end(max(at, key=at.get))}"
+        for name, at in places.items()
+    }
+    traces = []
+    for number, row in enumerate(rows):
+        # from grey, the worst, to orange, the best
+        share = number / max(len(rows) - 1, 1)
+        best_one = number == len(rows) - 1
+        line = _line(
+            str(row["trial"]) if best_one else "",
+            [ends[name] for name in names],
+            [places[name][row[name]] for name in names],
+            PALETTE[1] if best_one else _between("#c8ccd1", PALETTE[0], share),
+            0,
+        )
+        text = [f"{row['trial']}<br>{name}: {row[name]}" for name in names]
+        traces.append({**line, "text": text, "hoverinfo": "text", "showlegend": False})
+    return _figure(
+        traces,
+        "Trials by their settings",
+        "",
+        "from the lower end (0) to the upper (1)",
+        "Each line is a trial: follow those that end high on the last axis back to their settings. Grey is "
+        f"worst, blue better, orange the best ({rows[-1]['trial']}).",
+        x_axis={"type": "category"},
+        y_axis={"range": [-0.05, 1.05]},
+        height=420,
+    )
+
+
+def _axis_places(values: Sequence[Any], even: bool) -> dict[Any, float]:
+    """Where each value lies on an axis from 0 to 1."""
+    numeric = all(_is_number(value) for value in values)
+    different = sorted(set(values)) if numeric else list(dict.fromkeys(values))
+    if len(different) == 1:
+        return {different[0]: 0.5}
+    if not numeric or (even and len(different) <= 6):
+        return {value: number / (len(different) - 1) for number, value in enumerate(different)}
+    low, high = different[0], different[-1]
+    return {value: (value - low) / (high - low) for value in different}
+
+
+def _end(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _between(first: str, second: str, share: float) -> str:
+    """A colour between two."""
+    parts = [(int(first[k : k + 2], 16), int(second[k : k + 2], 16)) for k in (1, 3, 5)]
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in parts)
+
+
+def setting_effects(effects: Sequence[Row], metric: str) -> Any:
+    """Bars of `sweeps.effects`: the change of the metric by each value of each setting, with whiskers."""
+    known = [row for row in effects if row["low"] is not None] or list(effects)
+    names = [f"{row['setting'].partition('.')[2]} {row['value']} (not {row['against']})" for row in known]
+    values = [row["difference"] for row in known]
+    lows = [row["low"] if row["low"] is not None else row["difference"] for row in known]
+    highs = [row["high"] if row["high"] is not None else row["difference"] for row in known]
+    bars = _bars(names, values, PALETTE[0], flat=True)
+    bars["error_x"] = {
+        "type": "data",
+        "symmetric": False,
+        "array": [_short(high - value) for high, value in zip(highs, values, strict=True)],
+        "arrayminus": [_short(value - low) for low, value in zip(lows, values, strict=True)],
+        "color": svg.INK,
+        "width": 4,
+    }
+    ends = [0.0, *lows, *highs]
+    room = (max(ends) - min(ends)) * 0.1 or 1.0
+    return _figure(
+        [bars],
+        "What each setting changes",
+        f"change of {metric}",
+        "",
+        "The difference to the trials with the setting's first value; the whisker is its 95% interval. One "
+        "that crosses zero is no evidence of an effect.",
+        x_axis={"range": [_short(min(ends) - room), _short(max(ends) + room)]},
+        y_axis=NAMES_DOWN,
+        height=120 + 40 * max(len(names), 1),
+        lines={"no change": 0.0},
+        upright=True,
     )
 
 

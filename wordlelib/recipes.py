@@ -8,8 +8,9 @@ import json
 import os
 import shlex
 import sys
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,9 @@ def _recipe_folder() -> Path:
 
 
 def recipe_names() -> list[str]:
-    """The names of all recipes, sorted."""
-    return sorted(path.name for path in _recipe_folder().glob("*") if list(path.glob("*.yaml")))
+    """The names of all recipes, sorted; `sweeps` beside them holds sweep files."""
+    folders = [path for path in _recipe_folder().glob("*") if path.name != "sweeps"]
+    return sorted(path.name for path in folders if list(path.glob("*.yaml")))
 
 
 def read_recipe(name: str) -> dict[str, dict[str, Any]]:
@@ -154,7 +156,8 @@ def execute(stage: str, values: Mapping[str, Any], out: Path) -> None:
             f"cannot write the run folder {runs.shown_path(folder)} ({error.strerror}): choose another --out"
         ) from None
     try:
-        papermill.execute_notebook(
+        _in_thread(
+            papermill.execute_notebook,
             notebook_path(stage),
             target,
             dict(values),
@@ -174,6 +177,27 @@ def execute(stage: str, values: Mapping[str, Any], out: Path) -> None:
             runs.mark_failed(folder, reason)
         raise StageFailed(f"notebook {stage} stopped in {cell}: {' '.join(reason.split())}")
     runs.require_complete_notebook(target)
+
+
+def _in_thread(function: Callable[..., Any], *args: Any, **options: Any) -> None:
+    """Call a function in another thread and wait for it; what it raises is raised here.
+
+    In the main thread nbclient takes Ctrl-C for itself and lets the notebook run to its end. Here Ctrl-C
+    ends the wait, and the kernel ends with this process.
+    """
+    raised: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            function(*args, **options)
+        except BaseException as error:  # KeyboardInterrupt, too: of a cell that was interrupted
+            raised.append(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
 
 
 def _tidy(notebook: Path, stage: str, failed: bool) -> str:

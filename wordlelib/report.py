@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wordlelib import recipes
+from wordlelib import recipes, sweeps
 from wordlelib.evaluate import COMPARISONS, by_player, games_file, read_games, summarise
 from wordlelib.params import PLAYERS
 from wordlelib.rules import Rules, require_same_rules
@@ -31,6 +31,13 @@ SECRETS_SHOWN = 50
 KEPT = (
     *("*/*.ipynb", "*/*.yaml", "*/*.json", "*/*.csv", "*/log.jsonl", "*/games.jsonl*"),
     *("*/control/log.jsonl", "*/figures/*.svg"),
+)
+
+SIGNALS = ("03_grpo/frac_reward_zero_std", "03_grpo/top_guess_share")
+EFFECTS_NOTE = (
+    "Mean at a value less the mean at the first, over all other settings. Intervals from trials are a "
+    "bootstrap over three or more trials a side; those from games are Newcombe's, and do not see "
+    "how much two runs of the same settings differ."
 )
 
 Row = list[str]
@@ -297,6 +304,74 @@ def _aligned(rows: list[Row]) -> str:
         cells[0], cells[-1] = f"{row[0]:<{widths[0]}}", row[-1]
         lines.append("  ".join(cells))
     return "\n".join(lines)
+
+
+def sweep_report(folder: str | Path, markdown: bool = False) -> str:
+    """The tables of a sweep, from its `sweep.csv`: trials, effects of the settings, the best trial.
+
+    Raises ValueError naming a sweep of which no trial has ended.
+    """
+    folder, table = Path(folder), piped if markdown else _aligned
+    rows = sweeps.read_table(folder)
+    if not rows:
+        raise ValueError(f"{shown_path(folder / sweeps.TABLE)} has no row: no trial of this sweep has ended")
+    settings = sweeps.settings_of(rows)
+    metrics = [name for name in rows[0] if "/" in name and not name.startswith("0")]
+    metrics = [name for name in metrics if name.split("/")[-1] != "games"]
+    if "grpo" in {name.split("/")[0] for name in metrics}:
+        metrics = [name for name in metrics if name.startswith("grpo/")]
+    columns = [*settings, "status", "minutes", *metrics]
+    columns += [name for name in rows[0] if name in ("03_grpo/final_reward", *SIGNALS)]
+    header = [name.partition(".")[2] or name for name in columns]
+    body = [[_cell(row[name]) for name in columns] + [row["trial"]] for row in rows]
+    blocks = [table([[*header, "trial"], *body])]
+    try:
+        metric = sweeps.objective(rows)
+    except ValueError as error:
+        return "\n\n".join([*blocks, f"Nothing to compare: {error}."])
+    if found := sweeps.effects(rows, metric):
+        blocks += [f"Effect on {metric}:\n\n{table(_effect_rows(found))}", EFFECTS_NOTE]
+    winner = sweeps.best(rows, metric)
+    number = len(sweeps.measured(rows, metric))
+    said = f"Best of {number} by {metric}: {winner['trial']}, {_cell(winner[metric])}."
+    if number > 1:
+        said += " Being chosen flatters it: repeat it with other seeds before you report its number."
+    blocks.append(said)
+    if (trial := folder / winner["trial"]).is_dir():
+        command = recipes.command(trial)
+        blocks.append(f"Repeat it with: {f'`{command}`' if markdown else command}")
+    return "\n\n".join(blocks)
+
+
+def sweep_figures(folder: str | Path) -> list[Path]:
+    """Draw the figures of a sweep from its `sweep.csv` into `figures/`; the paths of the pages.
+
+    None while fewer than two trials can be compared.
+    """
+    from wordlelib import plots
+
+    folder = Path(folder)
+    figures = plots.sweep_figures(sweeps.read_table(folder))
+    return [plots.save(figure, folder / "figures", name)[0] for name, figure in figures.items()]
+
+
+def _effect_rows(found: list[dict[str, Any]]) -> list[Row]:
+    header = ["setting", "value", "against", "difference", "95% interval", "trials", "interval from"]
+    rows = [
+        [
+            *(row["setting"], row["value"], row["against"], f"{row['difference']:+.3f}"),
+            "–" if row["low"] is None else f"{row['low']:+.3f} to {row['high']:+.3f}",
+            *(str(row["trials"]), row["interval"] or "–"),
+        ]
+        for row in found
+    ]
+    return [header, *rows]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def rows_table(rows: Sequence[dict[str, Any]]) -> str:

@@ -197,7 +197,7 @@ def read_log(path: str | Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _output_of(*command: str) -> str | None:
+def output_of(*command: str) -> str | None:
     """Standard output of a command, None when it is missing or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
@@ -218,12 +218,12 @@ def environment() -> dict[str, Any]:
         except metadata.PackageNotFoundError:
             continue
     git = ("git", "-C", str(project_root()))
-    commit = _output_of(*git, "rev-parse", "HEAD")
-    gpu = _output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+    commit = output_of(*git, "rev-parse", "HEAD")
+    gpu = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
     name, _, driver = (gpu or "").partition("\n")[0].partition(", ")
     return {
         "git_commit": commit,
-        "git_dirty": None if commit is None else bool(_output_of(*git, "status", "--porcelain")),
+        "git_dirty": None if commit is None else bool(output_of(*git, "status", "--porcelain")),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "cpus": os.cpu_count(),
@@ -324,7 +324,8 @@ class Run:
         write_json(self.dir / "metrics.json", metrics)
         ended = now()
         record = read_json(self.dir / "environment.json")
-        write_json(self.dir / "environment.json", {**record, "ended": ended})
+        took = {"ended": ended, "seconds": round(time.monotonic() - self.started, 3)}  # clocks may jump
+        write_json(self.dir / "environment.json", {**record, **took})
         write_json(self.dir / "status.json", {"status": "done", "ended": ended, "inputs": self.inputs})
         _watch_cells(None)
         print(f"{self.stage}: done in {time.monotonic() - self.started:.0f} s, {shown_path(self.dir)}")
