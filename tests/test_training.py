@@ -39,7 +39,14 @@ def tokenizer(game):
     return models.nano_tokenizer(game.rules)
 
 
+KEEPING = {
+    "tracker": "none",
+    "save_minutes": 0,
+    "keep_checkpoints": 1,
+    "max_memory_gb": 0,
+}
 SFT = {
+    **KEEPING,
     "learning_rate": 2e-3,
     "warmup_steps": 1,
     "batch_size": 8,
@@ -52,6 +59,8 @@ SFT = {
     "seed": 0,
 }
 GRPO = {
+    **KEEPING,
+    "eval_every": 0,
     "unit": "turn",
     "learning_rate": 1e-4,
     "warmup_steps": 0,
@@ -78,7 +87,7 @@ def open_run(folder: Path, settings: dict, resumed: bool = False) -> runs.Run:
     return runs.Run("02_sft", SimpleNamespace(**settings), folder, resumed)
 
 
-def train_sft(source, folder, model=None, resumed=False, measure=dict, **changes):
+def train_sft(source, folder, model=None, resumed=False, measure=lambda number: {}, **changes):
     tokenizer = models.nano_tokenizer(source.rules)
     run = open_run(folder, SFT | changes, resumed)
     model = model or models.nano_model(tokenizer)
@@ -169,13 +178,14 @@ def test_case_35_the_end_token_is_trained_even_where_it_also_pads(source, tokeni
 
 def test_sft_learns_and_logs_every_column(source, tmp_path):
     _, metrics = train_sft(
-        source, tmp_path, max_steps=20, eval_every=10, measure=lambda: {"val_win_rate": 0.25}
+        source, tmp_path, max_steps=20, eval_every=10, measure=lambda number: {"val_win_rate": number / 4}
     )
     log = runs.read_log(tmp_path / "log.jsonl")
     losses = [row["eval_loss"] for row in log if "eval_loss" in row]
     assert len(losses) == 2 and losses[1] < losses[0]
     assert {"loss", "grad_norm", "learning_rate", "minutes", "memory_gib", "tokens_per_s"} <= set(log[0])
-    assert any(row.get("val_win_rate") == 0.25 for row in log)
+    validations = [row for row in log if "eval_loss" in row]
+    assert [(row["step"], row["val_win_rate"]) for row in validations] == [(10, 0.25), (20, 0.5)]
     assert metrics["steps"] == 20 and metrics["tokens_per_s"] > 0 and metrics["skipped_steps"] == 0
 
 
@@ -188,7 +198,7 @@ def test_a_resumed_sft_ends_with_the_weights_of_an_uninterrupted_one(source, tmp
     whole, _ = train_sft(source, tmp_path / "whole")
     calls = []
 
-    def stop_at_second_validation():
+    def stop_at_second_validation(number):
         calls.append(1)
         if len(calls) == 2:
             raise Stopped
@@ -234,13 +244,17 @@ def test_adapters_train_too(source, tokenizer, tmp_path):
 
 
 def test_a_run_of_nan_losses_stops_and_keeps_the_last_checkpoint(source, tmp_path):
-    def poison():
-        model.model.norm.weight.data.fill_(float("nan"))
+    def poison_the_next_step(number):
+        def poison(module, arguments):
+            if module.training:
+                model.model.norm.weight.data.fill_(float("nan"))
+
+        model.register_forward_pre_hook(poison)
         return {}
 
     model = models.nano_model(models.nano_tokenizer(source.rules))
     with pytest.raises(FloatingPointError, match="5 steps in a row, up to step 9"):
-        train_sft(source, tmp_path, model, max_steps=20, eval_every=4, measure=poison)
+        train_sft(source, tmp_path, model, max_steps=20, eval_every=4, measure=poison_the_next_step)
     kept = models.load(Path(training.last_checkpoint(open_run(tmp_path, SFT, True))), source.rules)[0]
     assert flat(kept).isfinite().all()
 

@@ -53,7 +53,7 @@ def sft_loss(rows: Iterable[Row]) -> Any:
 
 
 def validation_wins(rows: Iterable[Row], references: References | None = None) -> Any:
-    """Share of validation games won during SFT by step (`val_win_rate`)."""
+    """Share of validation games won in training by step (`val_win_rate`)."""
     return _curves(
         rows,
         {"val_win_rate": "validation games won"},
@@ -178,6 +178,18 @@ def cumulative_wins(rows: Iterable[Row]) -> Any:
         x_axis={"range": [0, played[-1] or 1]},
         y_axis={"range": _range(wins)},
         missing="not in this log: games_win_rate, games_played",
+    )
+
+
+def memory(rows: Iterable[Row]) -> Any:
+    """Memory of the process, and of the GPU where there is one, by step (GiB)."""
+    return _curves(
+        rows,
+        {"resident_gib": "process", "memory_gib": "peak of the GPU, or process"},
+        "Memory while training",
+        "GiB",
+        "It rises while things are made and is flat from then on. A line that rises to the end of a long run "
+        "is a leak: `max_memory_gb` restarts the training before it takes the machine.",
     )
 
 

@@ -26,17 +26,24 @@ from wordlelib import params
 from wordlelib.rules import Rules, require_same_rules
 
 # Parameters that say nothing of what is made, and those that a resumed training may change
-NEVER_COMPARED = ("run", "overwrite", "resume")
+NEVER_COMPARED = (
+    *("run", "overwrite", "resume", "tracker", "save_every", "save_minutes"),
+    *("keep_checkpoints", "max_memory_gb"),
+)
 # (how long to train, and how a step fits the device: its result is the same).
 MAY_CHANGE_ON_RESUME = (
     *NEVER_COMPARED,
-    *("max_steps", "max_minutes", "control", "micro_batch_size", "engine_memory"),
+    *("max_steps", "max_minutes", "control", "micro_batch_size", "engine_memory", "eval_every"),
 )
 STACK = (
     *("wordle-workbook", "numpy", "scipy", "pyarrow", "torch", "transformers", "accelerate", "trl"),
     *("peft", "datasets", "tokenizers", "plotly", "ipywidgets", "papermill"),
     *("vllm", "unsloth", "bitsandbytes"),
 )
+
+
+class MemoryLimit(RuntimeError):
+    """Training passed its memory limit, wrote a checkpoint and stopped; a new process goes on from there."""
 
 
 def project_root() -> Path:
@@ -360,6 +367,10 @@ def start(stage: str, namespace: Mapping[str, Any]) -> Run:
     if not config.run:
         raise ValueError(f"{stage}: run is empty; name a run folder such as 'results/mine'")
     folder = project_path(config.run) / stage
+    if (tracker := getattr(config, "tracker", "none")) != "none":
+        from wordlelib.trackers import require
+
+        require(tracker)  # before a finished stage is emptied
     if (backend := getattr(config, "backend", "transformers")) != "transformers":
         from wordlelib.models import use_backend
 
