@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from wordlelib import params, recipes, runs
+from wordlelib import params, recipes, restart, runs
 
 
 def run(args: argparse.Namespace) -> None:
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> None:
         raise ValueError(f"--set names {unused[0]}, which --stages leaves out")
     wanted = {stage: {**recipe[stage], **settings.get(stage, {})} for stage in recipe if stage in chosen}
     out = args.out.resolve()
-    recipes.execute_all(recipes.plan(wanted, out, overwrite=args.overwrite, resume=args.resume), out)
+    restart.execute_all(recipes.plan(wanted, out, overwrite=args.overwrite, resume=args.resume), out)
     show_run(out)
 
 
@@ -153,6 +153,14 @@ def show_parameters(args: argparse.Namespace) -> None:
     print(params.markdown_table(args.stage))
 
 
+def local_folder(text: str) -> Path:
+    """A folder of this machine; argparse shows the sentence for an address."""
+    try:
+        return Path(params.require_local(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line with its help texts."""
     top = argparse.ArgumentParser(prog="python -m wordlelib", description="Wordle workbook")
@@ -165,7 +173,7 @@ def parser() -> argparse.ArgumentParser:
 
     sub = command("run", run, "execute the notebooks of a recipe")
     sub.add_argument("--recipe", required=True, help="a folder of notebooks/recipes")
-    sub.add_argument("--out", required=True, type=Path, help="run folder to make")
+    sub.add_argument("--out", required=True, type=local_folder, help="run folder to make")
     sub.add_argument("--stages", default="", help="only these, such as 02_sft,03_grpo")
     sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help="may be repeated")
     sub.add_argument("--overwrite", action="store_true", help="make finished stages again")
@@ -178,7 +186,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help="may be repeated")
 
     sub = command("eval", evaluate, "evaluate a run again")
-    sub.add_argument("--run", required=True, type=Path, help="run folder with trained models")
+    sub.add_argument("--run", required=True, type=local_folder, help="run folder with trained models")
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
 
     sub = command("play", play, "watch a model play one game")
@@ -187,7 +195,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--max-completion-length", type=int, default=64, help="tokens (64)")
 
     sub = command("export", export_model, "make a trained model ready for others")
-    sub.add_argument("--run", required=True, type=Path, help="run folder with trained models")
+    sub.add_argument("--run", required=True, type=local_folder, help="run folder with trained models")
     sub.add_argument(
         "--stage", choices=("02_sft", "03_grpo"), default="03_grpo", help="whose model (03_grpo)"
     )
@@ -198,7 +206,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--overwrite", action="store_true", help="replace an earlier export")
 
     sub = command("report", report_runs, "the results table of runs")
-    sub.add_argument("runs", nargs="*", type=Path, help="run folders")
+    sub.add_argument("runs", nargs="*", type=local_folder, help="run folders")
     sub.add_argument("--markdown", action="store_true", help="as a markdown table")
     sub.add_argument("--keep", action="store_true", help="copy them, without weights, to results/reference")
     sub.add_argument("--readme", action="store_true", help="write results and plans into the pages")

@@ -261,8 +261,20 @@ def resolve(stage: str, values: Mapping[str, Any]) -> dict[str, Any]:
         except (ValueError, TypeError, OverflowError):
             raise ValueError(f"{stage}: {name} is {values[name]!r}; use {param.range}") from None
     _check_together(stage, resolved)
+    for folder in (resolved.get("run", ""), *resolved.get("runs", ())):
+        require_local(folder)
     check_stages({stage: resolved})
     return resolved
+
+
+def require_local(folder: str) -> str:
+    """`folder`; raises ValueError for an address such as s3://bucket/run, which is no folder to rename in."""
+    if "://" in folder:
+        raise ValueError(
+            f"the run folder {folder} is an address: mount it (NFS, SSHFS, rclone, s3fs) and name the "
+            "mounted folder, or copy the finished run there"
+        )
+    return folder
 
 
 def _check_together(stage: str, values: dict[str, Any]) -> None:

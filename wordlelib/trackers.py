@@ -7,6 +7,7 @@ the tracker itself reads its key, from the environment.
 
 import os
 import sys
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -31,11 +32,16 @@ def prepare(tracker: str, run: Run) -> dict[str, Any]:
         os.environ["TENSORBOARD_LOGGING_DIR"] = folder
     elif tracker == "trackio":
         os.environ["TRACKIO_DIR"] = folder
+        import trackio
+
+        # In a notebook it would show its page, by an address that holds a key to write to it.
+        trackio.init = partial(trackio.init, embed=False)
     elif tracker == "wandb":
         os.environ["WANDB_DIR"] = str(run.dir)  # it makes a folder `wandb` there
-        # Neither code nor what is printed, nor reports of its own errors: the log alone.
+        # Neither code nor what is printed, nor reports of its own errors: the log alone, without words.
         quiet = {"WANDB_DISABLE_CODE": "true", "WANDB_DISABLE_GIT": "true", "WANDB_CONSOLE": "off"}
-        quiet |= {"WANDB_ERROR_REPORTING": "false", "WANDB_PROJECT": PROJECT, "WANDB_MODE": "offline"}
+        quiet |= {"WANDB_ERROR_REPORTING": "false", "WANDB_SILENT": "true"}
+        quiet |= {"WANDB_PROJECT": PROJECT, "WANDB_MODE": "offline"}
         for name, value in quiet.items():
             os.environ.setdefault(name, value)
     return {"report_to": tracker, "project": PROJECT, "run_name": shown_path(run.dir)}
