@@ -9,7 +9,7 @@ STAGES = {name: {"overwrite": True} for name in ("01_data_synthesis", "02_sft", 
 
 @pytest.fixture
 def executed(tmp_path, monkeypatch):
-    """Stages that were executed, by name and parameters; `failing` holds the errors that 02_sft still raises."""
+    """Stages that were executed, by name and parameters; `failing`: errors that 02_sft still raises."""
     calls, failing = [], []
 
     def execute_all(stages, out):

@@ -176,7 +176,7 @@ class Checkpoints(TrainerCallback):
         if state.global_step == self.first + 1:
             raise MemoryError(
                 f"one step of training takes {resident:.2f} GB, more than max_memory_gb "
-                f"{self.max_memory_gb:g}: raise it to twice as much or so, and resume"
+                f"{self.max_memory_gb:g}: raise it, and resume"
             )
         self.over = resident
         # The row of the steps so far belongs to this process: the next one knows only its own.

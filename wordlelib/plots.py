@@ -182,14 +182,17 @@ def cumulative_wins(rows: Iterable[Row]) -> Any:
 
 
 def memory(rows: Iterable[Row]) -> Any:
-    """Memory of the process, and of the GPU where there is one, by step (GiB)."""
+    """Resident memory of the training process by step (`resident_gib`)."""
+    rows = list(rows)
+    most = max((row["resident_gib"] for row in rows if _is_number(row.get("resident_gib"))), default=1.0)
     return _curves(
         rows,
-        {"resident_gib": "process", "memory_gib": "peak of the GPU, or process"},
+        {"resident_gib": "resident memory"},
         "Memory while training",
         "GiB",
         "It rises while things are made and is flat from then on. A line that rises to the end of a long run "
         "is a leak: `max_memory_gb` restarts the training before it takes the machine.",
+        {"range": [0, 1.1 * most]},
     )
 
 

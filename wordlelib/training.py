@@ -160,7 +160,7 @@ def _train(trainer: Any, run: Run, saving: Any) -> None:
     step = trainer.state.global_step
     if saving.over and step < trainer.args.max_steps:
         raise MemoryLimit(
-            f"this process takes {saving.over:.2f} GB, more than max_memory_gb {saving.max_memory_gb:g}: "
+            f"this process takes {saving.over:.3f} GB, more than max_memory_gb {saving.max_memory_gb:g}: "
             f"training stopped after step {step} with a checkpoint; restart the kernel and run all cells "
             "with resume=True (`python -m wordlelib run` does so by itself)"
         )
