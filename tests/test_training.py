@@ -583,6 +583,7 @@ def test_a_training_over_its_memory_limit_goes_on_as_if_it_had_not_stopped(
     assert torch.allclose(flat(whole), flat(parts), atol=1e-6)
     one, other = (logged(tmp_path / name, "loss") for name in ("whole", "parts"))
     assert [row["step"] for row in other] == [1, 2, 3, 4, 5]
+    assert len(logged(tmp_path / "parts", "train_runtime")) == 1
     for name in ("reward", "loss", "grad_norm"):
         assert [row[name] for row in one] == pytest.approx([row[name] for row in other]), name
     for name in ("val_win_rate", "val_won", "val_lost"):

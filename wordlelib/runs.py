@@ -295,10 +295,15 @@ class Run:
             file.write(json.dumps(plain(row), allow_nan=False) + "\n")
 
     def rewind_log(self, step: float) -> None:
-        """Drop log rows after `step`: those that a resumed training is about to make again."""
+        """Drop log rows after `step`: those that a resumed training is about to make again.
+
+        Also the trainer's summary of the part before, unless `step` is infinite: it is not the end now.
+        """
         path = self.dir / "log.jsonl"
         if path.is_file():
             rows = [row for row in read_log(path) if row.get("step", 0) <= step]
+            if math.isfinite(step):
+                rows = [row for row in rows if "train_runtime" not in row]
             write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
     def figure(self, figure: Any, name: str) -> None:
