@@ -36,6 +36,11 @@ def prepare(tracker: str, run: Run) -> dict[str, Any]:
 
         # In a notebook it would show its page, by an address that holds a key to write to it.
         trackio.init = partial(trackio.init, embed=False)
+        if not os.environ.get("TRACKIO_SPACE_ID"):
+            # It would ask the hub whose token is in the environment, to write down that name.
+            import trackio.run
+
+            trackio.run.Run._get_username = lambda run: None
     elif tracker == "wandb":
         os.environ["WANDB_DIR"] = str(run.dir)  # it makes a folder `wandb` there
         # Neither code nor what is printed, nor reports of its own errors: the log alone, without words.
