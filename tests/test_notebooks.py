@@ -1,6 +1,7 @@
 """Every notebook: its form, and a run with its smallest parameters from another working directory."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -18,6 +19,8 @@ RECIPES = sorted((ROOT / "notebooks" / "recipes").glob("*/[0-9][0-9]_*.yaml"))
 PIPELINE = [stage for stage in params.STAGES if "run" in params.PARAMETERS[stage] and stage[:2] != "06"]
 PARAMETER_LINE = re.compile(r"(\w+): (bool|int|float|str|list) = (\S.*?)  # \S.*")
 WITH_FIGURES = ("02_sft", "03_grpo", "04_eval", "05_analysis")
+# Keys that are in the environment of every run here, and must be in no file of it.
+KEYS = {"WANDB_API_KEY": "planted1" * 5, "HF_TOKEN": "hf_planted2planted2planted2planted2"}
 MOST_OUTPUT_LINES = 150  # printed lines in one executed notebook
 
 
@@ -117,9 +120,21 @@ def papermill(stage, target, **values):
     command = [sys.executable, "-m", "papermill", str(ROOT / "notebooks" / f"{stage}.ipynb"), str(target)]
     for name, value in values.items():
         command += ["-p", name, str(value)]
-    done = subprocess.run(command, cwd=target.parent, capture_output=True, text=True)
+    environment = os.environ | KEYS
+    done = subprocess.run(command, cwd=target.parent, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     return target
+
+
+def shown_by(path):
+    """All that an executed notebook shows, but figures, whose library has its own words."""
+    cells = code_cells(nbformat.read(path, as_version=4))
+    return "".join(str(o) for cell in cells for o in cell.outputs if "plotly" not in str(o))
+
+
+def files_with_a_key(folder):
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path for path in files if any(key.encode() in path.read_bytes() for key in KEYS.values())]
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +186,25 @@ def test_the_grpo_notebook_also_trains_on_whole_games(smallest, tmp_path):
     assert runs.read_json(folder / "metrics.json")["steps"] == 2
     steps = [row for row in runs.read_log(folder / "log.jsonl") if "loss" in row]
     assert all({"rewards/game/mean", "games_win_rate", "games_turns"} <= set(row) for row in steps)
+
+
+def test_no_file_of_a_run_holds_a_key_of_the_environment(smallest):
+    assert files_with_a_key(smallest) == []
+
+
+@pytest.mark.parametrize("tracker", ["tensorboard", "wandb", "trackio"])
+def test_a_tracker_writes_the_log_into_the_stage_and_no_key(smallest, tmp_path, tracker):
+    pytest.importorskip(tracker)
+    shutil.copytree(smallest / "01_data_synthesis", tmp_path / "01_data_synthesis")
+    folder = tmp_path / "02_sft"
+    folder.mkdir()
+    papermill("02_sft", folder / "02_sft.ipynb", run=tmp_path, tracker=tracker)
+    written = [path for path in (folder / tracker).rglob("*") if path.is_file()]
+    assert "write_token" not in shown_by(folder / "02_sft.ipynb")
+    assert any(b"eval/loss" in path.read_bytes() for path in written)
+    assert any(b"val_win_rate" in path.read_bytes() for path in written)
+    assert files_with_a_key(tmp_path) == []
+    assert {path.name for path in tmp_path.iterdir()} == {"01_data_synthesis", "02_sft", "plotly.min.js"}
 
 
 def test_all_stages_of_a_run_play_under_the_same_rules(smallest):

@@ -7,6 +7,7 @@ import pytest
 from conftest import example
 
 from wordlelib import params
+from wordlelib.__main__ import main
 
 GRPO = example("03_grpo")
 ANALYSIS = example("05_analysis")
@@ -170,3 +171,11 @@ def test_an_empty_table_or_a_player_named_twice_is_refused(players):
 def test_a_part_of_the_split_without_secrets_is_refused(name):
     with pytest.raises(ValueError, match=f"{name} is 0; use a whole number from 1"):
         params.resolve("01_data_synthesis", example("01_data_synthesis", **{name: 0}))
+
+
+def test_an_address_as_run_folder_is_refused(capsys):
+    with pytest.raises(ValueError, match="s3://bucket/run is an address: mount it"):
+        params.resolve("02_sft", example("02_sft", run="s3://bucket/run"))
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", "--recipe", "cpu-demo", "--out", "s3://bucket/run"])
+    assert stopped.value.code == 2 and "is an address: mount it" in capsys.readouterr().err

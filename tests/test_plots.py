@@ -33,6 +33,7 @@ GRPO = [
         "completions/clipped_ratio": 0.0,
         "games_win_rate": 0.5,
         "games_played": 10,
+        "resident_gib": 0.6,
     }
     for s in range(1, 60)
 ]
@@ -54,6 +55,7 @@ CURVES = (
     plots.completion_quality,
     plots.refreshed_wins,
     plots.cumulative_wins,
+    plots.memory,
 )
 
 

@@ -293,6 +293,11 @@ GRPO = {
     "beta": 0.0,
     "epsilon": 0.2,
     "save_every": 1,
+    "save_minutes": 0,
+    "keep_checkpoints": 1,
+    "max_memory_gb": 0,
+    "tracker": "none",
+    "eval_every": 0,
     "seed": 0,
 }
 

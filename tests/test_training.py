@@ -1,13 +1,18 @@
 """SFT and GRPO on the nano model: what is trained, what is logged, what stops, and how it goes on."""
 
+import itertools
+import os
+import socket
+import statistics
 from pathlib import Path
 from types import SimpleNamespace
 
+import huggingface_hub
 import pytest
 import torch
 import trl
 
-from wordlelib import data, evaluate, models, players, runs, training
+from wordlelib import callbacks, data, evaluate, models, players, runs, trackers, training
 from wordlelib.callbacks import SkipNonFinite
 from wordlelib.game import Turn, encode_history, score
 from wordlelib.prompts import completion, messages
@@ -39,7 +44,14 @@ def tokenizer(game):
     return models.nano_tokenizer(game.rules)
 
 
+KEEPING = {
+    "tracker": "none",
+    "save_minutes": 0,
+    "keep_checkpoints": 1,
+    "max_memory_gb": 0,
+}
 SFT = {
+    **KEEPING,
     "learning_rate": 2e-3,
     "warmup_steps": 1,
     "batch_size": 8,
@@ -52,6 +64,8 @@ SFT = {
     "seed": 0,
 }
 GRPO = {
+    **KEEPING,
+    "eval_every": 0,
     "unit": "turn",
     "learning_rate": 1e-4,
     "warmup_steps": 0,
@@ -78,7 +92,7 @@ def open_run(folder: Path, settings: dict, resumed: bool = False) -> runs.Run:
     return runs.Run("02_sft", SimpleNamespace(**settings), folder, resumed)
 
 
-def train_sft(source, folder, model=None, resumed=False, measure=dict, **changes):
+def train_sft(source, folder, model=None, resumed=False, measure=lambda number: {}, **changes):
     tokenizer = models.nano_tokenizer(source.rules)
     run = open_run(folder, SFT | changes, resumed)
     model = model or models.nano_model(tokenizer)
@@ -88,12 +102,12 @@ def train_sft(source, folder, model=None, resumed=False, measure=dict, **changes
     return model, metrics
 
 
-def train_grpo(source, game, folder, model=None, resumed=False, **changes):
+def train_grpo(source, game, folder, model=None, resumed=False, measure=lambda number: {}, **changes):
     tokenizer = models.nano_tokenizer(source.rules)
     run = open_run(folder, GRPO | changes, resumed)
     model = model or models.nano_model(tokenizer)
     metrics = training.grpo(
-        model, tokenizer, source.rows("states"), source.split.train, game, run.config, run
+        model, tokenizer, source.rows("states"), source.split.train, game, run.config, run, measure
     )
     return model, metrics
 
@@ -169,13 +183,14 @@ def test_case_35_the_end_token_is_trained_even_where_it_also_pads(source, tokeni
 
 def test_sft_learns_and_logs_every_column(source, tmp_path):
     _, metrics = train_sft(
-        source, tmp_path, max_steps=20, eval_every=10, measure=lambda: {"val_win_rate": 0.25}
+        source, tmp_path, max_steps=20, eval_every=10, measure=lambda number: {"val_win_rate": number / 4}
     )
     log = runs.read_log(tmp_path / "log.jsonl")
     losses = [row["eval_loss"] for row in log if "eval_loss" in row]
     assert len(losses) == 2 and losses[1] < losses[0]
     assert {"loss", "grad_norm", "learning_rate", "minutes", "memory_gib", "tokens_per_s"} <= set(log[0])
-    assert any(row.get("val_win_rate") == 0.25 for row in log)
+    validations = [row for row in log if "eval_loss" in row]
+    assert [(row["step"], row["val_win_rate"]) for row in validations] == [(10, 0.25), (20, 0.5)]
     assert metrics["steps"] == 20 and metrics["tokens_per_s"] > 0 and metrics["skipped_steps"] == 0
 
 
@@ -188,7 +203,7 @@ def test_a_resumed_sft_ends_with_the_weights_of_an_uninterrupted_one(source, tmp
     whole, _ = train_sft(source, tmp_path / "whole")
     calls = []
 
-    def stop_at_second_validation():
+    def stop_at_second_validation(number):
         calls.append(1)
         if len(calls) == 2:
             raise Stopped
@@ -234,13 +249,17 @@ def test_adapters_train_too(source, tokenizer, tmp_path):
 
 
 def test_a_run_of_nan_losses_stops_and_keeps_the_last_checkpoint(source, tmp_path):
-    def poison():
-        model.model.norm.weight.data.fill_(float("nan"))
+    def poison_the_next_step(number):
+        def poison(module, arguments):
+            if module.training:
+                model.model.norm.weight.data.fill_(float("nan"))
+
+        model.register_forward_pre_hook(poison)
         return {}
 
     model = models.nano_model(models.nano_tokenizer(source.rules))
     with pytest.raises(FloatingPointError, match="5 steps in a row, up to step 9"):
-        train_sft(source, tmp_path, model, max_steps=20, eval_every=4, measure=poison)
+        train_sft(source, tmp_path, model, max_steps=20, eval_every=4, measure=poison_the_next_step)
     kept = models.load(Path(training.last_checkpoint(open_run(tmp_path, SFT, True))), source.rules)[0]
     assert flat(kept).isfinite().all()
 
@@ -491,3 +510,156 @@ def test_a_penalty_that_a_model_ships_with_changes_no_completion(game, tokenizer
 def test_the_control_beside_an_engine_has_no_more_rows_at_once_than_grpo(sft, grpo, rows):
     configs = [SimpleNamespace(batch_size=batch, micro_batch_size=micro) for batch, micro in (sft, grpo)]
     assert training.rows_beside_engine(*configs) == rows
+
+
+# Checkpoints and long runs -----------------------------------------------------------------------
+
+
+def checkpoints(folder: Path) -> list[int]:
+    return sorted(int(path.name.rpartition("-")[2]) for path in folder.glob("checkpoints/checkpoint-*"))
+
+
+def test_the_last_checkpoints_and_the_best_one_are_kept(source, game, tmp_path):
+    """The best is that of the first validation, and older than the two last ones."""
+    model, metrics = train_grpo(
+        *(source, game, tmp_path),
+        max_steps=6,
+        eval_every=2,
+        save_every=1,
+        keep_checkpoints=2,
+        measure=lambda number: {"val_win_rate": 1 / number},
+    )
+    assert checkpoints(tmp_path) == [2, 5, 6]
+    assert (metrics["best_step"], metrics["best_val_win_rate"]) == (2, 1.0)
+    last, _ = models.load(tmp_path / "checkpoints/checkpoint-6", source.rules)
+    assert torch.equal(flat(model), flat(last))
+
+
+def test_the_best_checkpoint_of_sft_has_the_lowest_validation_loss(source, tmp_path):
+    _, metrics = train_sft(source, tmp_path, max_steps=6, eval_every=2, save_every=100)
+    losses = {row["step"]: row["eval_loss"] for row in logged(tmp_path, "eval_loss")}
+    assert metrics["best_step"] == min(losses, key=losses.get)
+    assert metrics["best_step"] in checkpoints(tmp_path)
+
+
+def logged(folder: Path, name: str) -> list[dict]:
+    return [row for row in runs.read_log(folder / "log.jsonl") if name in row]
+
+
+def test_a_checkpoint_is_written_after_so_many_minutes(source, tmp_path):
+    train_sft(source, tmp_path, save_every=100, eval_every=100, save_minutes=1e-6, keep_checkpoints=9)
+    assert checkpoints(tmp_path) == [1, 2, 3, 4, 5, 6]
+
+
+def leaking(monkeypatch, per_call: float) -> None:
+    """Resident memory as `callbacks` measures it: 1 GB, and `per_call` GB more each time."""
+    calls = itertools.count(1)
+    monkeypatch.setattr(callbacks, "resident_bytes", lambda: 10**9 * (1 + per_call * next(calls)))
+
+
+def test_a_training_over_its_memory_limit_goes_on_as_if_it_had_not_stopped(
+    source, game, tmp_path, monkeypatch
+):
+    """Each part leaks; the weights, rows and states are those of an uninterrupted training."""
+    changes = {"max_steps": 5, "save_every": 100, "temperature": 1.0, "eval_every": 2}
+    measure = evaluate.validation(random_player, source.split.val, source.words, source.rules, 0)
+    whole, _ = train_grpo(source, game, tmp_path / "whole", measure=measure, **changes)
+    stops = 0
+    for attempt in range(9):
+        leaking(monkeypatch, 0.1)
+        try:
+            parts, metrics = train_grpo(
+                *(source, game, tmp_path / "parts"),
+                resumed=attempt > 0,
+                max_memory_gb=1.25,
+                measure=measure,
+                **changes,
+            )
+            break
+        except runs.MemoryLimit as error:
+            assert "with a checkpoint; restart the kernel and run all cells with resume=True" in str(error)
+            stops += 1
+    assert stops >= 1 and metrics["steps"] == 5
+    assert torch.allclose(flat(whole), flat(parts), atol=1e-6)
+    one, other = (logged(tmp_path / name, "loss") for name in ("whole", "parts"))
+    assert [row["step"] for row in other] == [1, 2, 3, 4, 5]
+    assert len(logged(tmp_path / "parts", "train_runtime")) == 1
+    for name in ("reward", "loss", "grad_norm"):
+        assert [row[name] for row in one] == pytest.approx([row[name] for row in other]), name
+    for name in ("val_win_rate", "val_won", "val_lost"):
+        assert [row.get(name) for row in one] == [row.get(name) for row in other], name
+
+
+def test_a_limit_that_a_single_step_passes_is_an_error_and_no_endless_restart(source, tmp_path, monkeypatch):
+    leaking(monkeypatch, 0.0)
+    with pytest.raises(MemoryError, match=r"one step of training takes 1.00 GB, more than max_memory_gb 0.5"):
+        train_sft(source, tmp_path, max_memory_gb=0.5)
+
+
+def test_memory_stays_flat_over_100_steps(source, game, tmp_path):
+    """`results/reference/long-run` is the same over 2,000 steps; early steps fill caches."""
+    train_grpo(source, game, tmp_path, max_steps=100, save_every=25, refresh_every=10)
+    resident = [row["resident_gib"] * 1024 for row in logged(tmp_path, "loss")]
+    assert len(resident) == 100
+    assert statistics.median(resident[-20:]) - statistics.median(resident[30:50]) < 16  # MiB
+
+
+def test_training_asks_no_host_for_anything(source, tmp_path, monkeypatch):
+    """TRL would tell the hub of every trainer, from a thread of its own."""
+    asked = []
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest, **named: asked.append(host) or [])
+    train_sft(source, tmp_path, max_steps=1)
+    assert huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY
+    assert asked == []
+
+
+# Games on validation secrets ---------------------------------------------------------------------
+
+
+def random_player(histories, seeds) -> list[str]:
+    return [completion(["salet"], "salet") for _ in histories]
+
+
+def test_each_validation_plays_other_secrets_and_two_in_a_row_play_all(source):
+    secrets = [f"word{n}" for n in range(7)]
+    drawn = [evaluate.validation_secrets(secrets, 3, number) for number in range(1, 9)]
+    for first, second in zip(drawn[::2], drawn[1::2], strict=True):
+        assert (len(first), len(second)) == (4, 3) and sorted(first + second) == secrets
+    assert len(set(map(tuple, drawn))) == 8
+    assert drawn[3] == evaluate.validation_secrets(secrets, 3, 4)
+    assert drawn != [evaluate.validation_secrets(secrets, 4, number) for number in range(1, 9)]
+    assert evaluate.validation_secrets(["crane"], 0, 2) == ["crane"]
+
+
+def test_validations_of_grpo_are_logged_in_their_row_by_name_and_are_no_training_secrets(
+    source, game, tmp_path
+):
+    measure = evaluate.validation(random_player, source.split.val, source.words, source.rules, 0)
+    train_grpo(source, game, tmp_path, max_steps=4, eval_every=2, measure=measure)
+    rows = logged(tmp_path, "val_win_rate")
+    assert [row["step"] for row in rows] == [2, 4]
+    played = [row["val_won"] + row["val_lost"] for row in rows]
+    assert sorted(played[0] + played[1]) == sorted(source.split.val)
+    assert not set(played[0] + played[1]) & set(source.split.train)
+
+
+# Trackers ----------------------------------------------------------------------------------------
+
+
+def test_a_tracker_without_its_package_is_one_sentence(monkeypatch):
+    trackers.require("none")
+    monkeypatch.setattr(trackers, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"tracker wandb needs a package .*: pip install wandb"):
+        trackers.require("wandb")
+
+
+def test_wandb_is_offline_unless_the_environment_asks(tmp_path, monkeypatch):
+    for name in ("WANDB_MODE", "WANDB_DIR", "WANDB_PROJECT", "WANDB_SILENT", "WANDB_CONSOLE"):
+        monkeypatch.setenv(name, "before")  # so that it is set back afterwards
+        monkeypatch.delenv(name)
+    arguments = trackers.prepare("wandb", open_run(tmp_path, SFT))
+    assert arguments["report_to"] == "wandb"
+    assert (os.environ["WANDB_MODE"], os.environ["WANDB_DIR"]) == ("offline", str(tmp_path))
+    monkeypatch.setenv("WANDB_MODE", "online")
+    trackers.prepare("wandb", open_run(tmp_path, SFT))
+    assert os.environ["WANDB_MODE"] == "online"

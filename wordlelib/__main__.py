@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from wordlelib import params, recipes, runs
+from wordlelib import params, recipes, restart, runs
 from wordlelib.formats import FORMS
 
 
@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> None:
         raise ValueError(f"--set names {unused[0]}, which --stages leaves out")
     wanted = {stage: {**recipe[stage], **settings.get(stage, {})} for stage in recipe if stage in chosen}
     out = args.out.resolve()
-    recipes.execute_all(recipes.plan(wanted, out, overwrite=args.overwrite, resume=args.resume), out)
+    restart.execute_all(recipes.plan(wanted, out, overwrite=args.overwrite, resume=args.resume), out)
     show_run(out)
 
 
@@ -231,6 +231,14 @@ def show_parameters(args: argparse.Namespace) -> None:
     print(params.markdown_table(args.stage))
 
 
+def local_folder(text: str) -> Path:
+    """A folder of this machine; argparse shows the sentence for an address."""
+    try:
+        return Path(params.require_local(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line with its help texts."""
     top = argparse.ArgumentParser(prog="python -m wordlelib", description="Wordle workbook")
@@ -243,7 +251,7 @@ def parser() -> argparse.ArgumentParser:
 
     sub = command("run", run, "execute the notebooks of a recipe")
     sub.add_argument("--recipe", required=True, help="a folder of notebooks/recipes")
-    sub.add_argument("--out", required=True, type=Path, help="run folder to make")
+    sub.add_argument("--out", required=True, type=local_folder, help="run folder to make")
     sub.add_argument("--stages", default="", help="only these, such as 02_sft,03_grpo")
     sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help="may be repeated")
     sub.add_argument("--overwrite", action="store_true", help="make finished stages again")
@@ -262,10 +270,12 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help="may be repeated")
 
     sub = command("eval", evaluate, "evaluate a run again, or any model behind an endpoint")
-    sub.add_argument("--run", type=Path, help="run folder with trained models; of an endpoint, whose game")
+    sub.add_argument(
+        "--run", type=local_folder, help="run folder with trained models; of an endpoint, whose game"
+    )
     sub.add_argument("--endpoint", default="", metavar="URL", help="an OpenAI-compatible server")
     sub.add_argument("--model", default="", metavar="NAME", help="the model's name on that server")
-    sub.add_argument("--out", type=Path, help="run folder to make for an endpoint")
+    sub.add_argument("--out", type=local_folder, help="run folder to make for an endpoint")
     sub.add_argument("--max-games", type=int, help="0 for all secrets")
     sub.add_argument("--secrets", choices=("all", "heldout", "train"), help="which are played")
     sub.add_argument("--overwrite", action="store_true", help="play and pay for an endpoint's games again")
@@ -277,7 +287,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--max-completion-length", type=int, default=64, help="tokens (64)")
 
     sub = command("export", export_model, "make a trained model ready for others")
-    sub.add_argument("--run", required=True, type=Path, help="run folder with trained models")
+    sub.add_argument("--run", required=True, type=local_folder, help="run folder with trained models")
     sub.add_argument(
         "--stage", choices=("02_sft", "03_grpo"), default="03_grpo", help="whose model (03_grpo)"
     )
@@ -294,7 +304,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--data", type=Path, help="01_data_synthesis folder whose lists, rules and split hold")
 
     sub = command("report", report_runs, "the results table of runs or of a sweep")
-    sub.add_argument("runs", nargs="*", type=Path, help="run folders, or folders of sweeps")
+    sub.add_argument("runs", nargs="*", type=local_folder, help="run folders, or folders of sweeps")
     sub.add_argument("--markdown", action="store_true", help="as a markdown table")
     sub.add_argument("--keep", action="store_true", help="copy them, without weights, to results/reference")
     sub.add_argument("--readme", action="store_true", help="write results and plans into the pages")

@@ -1,6 +1,7 @@
 """Trainer callbacks that SFT and GRPO share. Importing this module loads transformers."""
 
 import functools
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -72,10 +73,12 @@ class StepLog(TrainerCallback):
     """Write one row a logged step, print progress at a fixed rate, and stop when the time is up.
 
     Adds to the trainer's own names: `minutes` (training time, earlier parts of a resumed run
-    included), `tokens_per_s` (padding not counted), `step_seconds`, `memory_gib` (resident, or the
-    peak of the GPU), `skipped_steps`. `extra` gives further columns for the next row; `warn` turns a
+    included), `tokens_per_s` (padding not counted), `step_seconds`, `resident_gib` (memory of this
+    process), `memory_gib` (the same, or the peak of the GPU), `skipped_steps`. `extra` turns a row into
+    further columns of it, such as games on validation secrets, which no step's time counts; `warn` turns a
     row into warnings (anchor to sentence), each printed when it first comes and counted. `parts` is
-    what `timed` fills: each part of a step becomes `<part>_seconds`.
+    what `timed` fills: each part of a step becomes `<part>_seconds`. Numbers that are added here are
+    shown to the callbacks that follow.
     """
 
     def __init__(
@@ -83,7 +86,7 @@ class StepLog(TrainerCallback):
         run: Run,
         max_minutes: float,
         guard: SkipNonFinite,
-        extra: Callable[[], dict[str, float]] = dict,
+        extra: Callable[[dict[str, Any]], dict[str, Any]] = lambda row: {},
         warn: Callable[[dict[str, float]], dict[str, str]] = lambda row: {},
         parts: dict[str, float] | None = None,
     ) -> None:
@@ -97,6 +100,7 @@ class StepLog(TrainerCallback):
         path = self.run.dir / "log.jsonl"
         rows = read_log(path) if path.is_file() else []
         self.before = max((row["minutes"] for row in rows), default=0.0)
+        self.guard.skipped = rows[-1]["skipped_steps"] if rows else 0
         self.start = self.last = time.monotonic()
         self.step, self.tokens = state.global_step, state.num_input_tokens_seen
         self.parts.clear()
@@ -110,22 +114,25 @@ class StepLog(TrainerCallback):
             control.should_training_stop = True
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any) -> None:
+        now, steps, parts = time.monotonic(), state.global_step - self.step, dict(self.parts)
         row = {"step": state.global_step, "minutes": self.minutes()}
         row |= {name: value for name, value in logs.items() if isinstance(value, int | float)}
-        row |= self.extra()
-        now, steps = time.monotonic(), state.global_step - self.step
+        row |= self.extra(row)
+        self.parts.clear()
         if "loss" in row and steps:
             row["step_seconds"] = (now - self.last) / steps
             row["tokens_per_s"] = (state.num_input_tokens_seen - self.tokens) / (now - self.last)
-            if self.parts:
-                row |= {f"{name}_seconds": seconds / steps for name, seconds in self.parts.items()}
+            if parts:
+                row |= {f"{name}_seconds": seconds / steps for name, seconds in parts.items()}
                 # sync happens within generation; what is neither of these is the update
-                others = sum(seconds for name, seconds in self.parts.items() if name != "sync")
+                others = sum(seconds for name, seconds in parts.items() if name != "sync")
                 row["update_seconds"] = row["step_seconds"] - others / steps
-                self.parts.clear()
             self.last, self.step, self.tokens = now, state.global_step, state.num_input_tokens_seen
-        row |= {"memory_gib": memory_gib(), "skipped_steps": self.guard.skipped}
+        self.last += time.monotonic() - now
+        row |= {"resident_gib": resident_bytes() / 2**30, "memory_gib": memory_gib()}
+        row["skipped_steps"] = self.guard.skipped
         self.run.log(row)
+        logs.update((name, value) for name, value in row.items() if isinstance(value, int | float))
         self._report(row, state.max_steps)
 
     def _report(self, row: dict[str, float], max_steps: int) -> None:
@@ -139,20 +146,49 @@ class StepLog(TrainerCallback):
             self.printed = time.monotonic()
 
 
-class EachEvaluation(TrainerCallback):
-    """Call a function after each validation and pass what it measures to the log."""
+class Checkpoints(TrainerCallback):
+    """Ask for checkpoints besides those by steps: by minutes, of the best model so far, at a memory limit.
 
-    def __init__(self, measure: Callable[[], dict[str, float]]) -> None:
-        self.measure = measure
-        self.pending: dict[str, float] = {}
+    `best`: name of the logged number by which a model is the best, the highest one (the lowest of a
+    loss); the trainer never deletes that checkpoint. Resident memory above `max_memory_gb` (0 for no
+    limit) stops the training after a checkpoint, and `over` then holds what was measured. Raises
+    MemoryError when a single step is too much already: a new start would not help.
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.pending = self.measure()
+    Comes after `StepLog`, whose numbers it reads, and before `SkipNonFinite`, which has the last word.
+    """
 
-    def take(self) -> dict[str, float]:
-        """What was measured since the last call."""
-        pending, self.pending = self.pending, {}
-        return pending
+    def __init__(self, best: str, save_minutes: float = 0, max_memory_gb: float = 0) -> None:
+        self.best, self.save_minutes, self.max_memory_gb = best, save_minutes, max_memory_gb
+        self.over = 0.0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.saved, self.first = time.monotonic(), state.global_step
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.saved = time.monotonic()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.save_minutes and time.monotonic() - self.saved >= 60 * self.save_minutes:
+            control.should_save = True
+        resident = resident_bytes() / 10**9
+        if not self.max_memory_gb or resident <= self.max_memory_gb:
+            return
+        if state.global_step == self.first + 1:
+            raise MemoryError(
+                f"one step of training takes {resident:.2f} GB, more than max_memory_gb "
+                f"{self.max_memory_gb:g}: raise it, and resume"
+            )
+        self.over = resident
+        # The row of the steps so far belongs to this process: the next one knows only its own.
+        control.should_log = control.should_save = control.should_training_stop = True
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any) -> None:
+        value, sign = logs.get(self.best), -1 if self.best.endswith("loss") else 1
+        if value is None or not math.isfinite(value):
+            return
+        if state.best_metric is None or sign * value > sign * state.best_metric:
+            state.best_metric, state.best_global_step = value, state.global_step
+            control.should_save = True
 
 
 class WeightSchedule(TrainerCallback):
@@ -173,10 +209,15 @@ class WeightSchedule(TrainerCallback):
         self.format_share = max(self.format_share, logs.get("format_share", 0.0))
 
 
+def resident_bytes() -> int:
+    """Resident memory of this process."""
+    import psutil
+
+    return psutil.Process().memory_info().rss
+
+
 def memory_gib() -> float:
     """Peak memory of the GPU, or resident memory of this process on a machine without one."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / 2**30
-    import psutil
-
-    return psutil.Process().memory_info().rss / 2**30
+    return resident_bytes() / 2**30

@@ -23,6 +23,7 @@ from wordlelib.solver import OPTIMAL_TOTALS
 from wordlelib.words import Split, Words
 
 Record = dict[str, Any]
+Validation = Callable[[int], dict[str, Any]]  # number of a validation, from 1, to columns of its log row
 RECORD_FIELDS = {"secret", "turns", "won", "n_guesses", "player", "seed", "rules", "preplayed"}
 # Players whose difference says what GRPO bought: over SFT, and over as many minutes of more SFT.
 COMPARISONS = (("grpo", "sft"), ("grpo", "sft_continued"))
@@ -86,6 +87,33 @@ def iter_games(
 def play_games(player: Player, secrets: Sequence[str], words: Words, rules: Rules, **options) -> list[Record]:
     """The records of `iter_games` (same arguments and errors) as a list."""
     return list(iter_games(player, secrets, words, rules, **options))
+
+
+def validation_secrets(secrets: Sequence[str], seed: int, number: int) -> list[str]:
+    """The secrets of validation `number` (from 1): half of them, drawn without replacement.
+
+    Validations 1 and 2, 3 and 4, … play each secret once between them, in an order of their own.
+    """
+    order = random.Random(f"validation/{seed}/{(number - 1) // 2}").sample(secrets, len(secrets))
+    half = (len(order) + 1) // 2
+    return (order[:half] if number % 2 else order[half:]) or order
+
+
+def validation(player: Player, secrets: Sequence[str], words: Words, rules: Rules, seed: int) -> Validation:
+    """What training calls at each validation: plays its `validation_secrets` by the strict rules.
+
+    Gives `val_win_rate`, and the secrets by name as `val_won` and `val_lost`. The same seed and number
+    play the same secrets, also after a resume.
+    """
+
+    def measure(number: int) -> dict[str, Any]:
+        drawn = validation_secrets(secrets, seed, number)
+        games = play_games(player, drawn, words, rules, name="validation", seed=seed)
+        won = [game["secret"] for game in games if game["won"]]
+        lost = [secret for secret in drawn if secret not in won]
+        return {"val_win_rate": len(won) / len(games), "val_won": won, "val_lost": lost}
+
+    return measure
 
 
 def game_record(

@@ -105,7 +105,19 @@ GENERATION = {
 MICRO_BATCH = "on the device at once, 0 for all of a step: less memory, more time"
 ENGINE_MEMORY = Param(float, "share of the GPU's memory for the vLLM engine", "", 0.05, 0.95)
 LEARNING_RATE = Param(float, "peak learning rate", "", 1e-9, 1)
-SAVE_EVERY = Param(int, "steps between checkpoints", "steps", 1)
+KEEPING = {
+    "save_every": Param(int, "steps between checkpoints", "steps", 1),
+    "save_minutes": Param(float, "minutes between checkpoints at most, 0 for no such limit", "minutes", 0),
+    "keep_checkpoints": Param(int, "last checkpoints that are kept, besides the best one", "", 1),
+    "max_memory_gb": Param(
+        float, "memory of the process at which training goes on in a new one, 0 for no limit", "GB", 0
+    ),
+    "tracker": Param(
+        str,
+        "where else the log goes, within the stage's folder",
+        choices=("none", "tensorboard", "wandb", "trackio"),
+    ),
+}
 
 BACKEND = Param(
     str,
@@ -161,8 +173,8 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "micro_batch_size": Param(int, f"rows {MICRO_BATCH}", "rows", 0),
         **LIMITS,
         "eval_every": Param(int, "steps between validations", "steps", 1),
-        "save_every": SAVE_EVERY,
         "max_length": Param(int, "longest prompt and completion together", "tokens", 16, 32768),
+        **KEEPING,
     },
     "03_grpo": {
         **RUN,
@@ -194,8 +206,9 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "max_completion_length": GENERATION["max_completion_length"],
         "beta": Param(float, "weight of the distance to the SFT model", "", 0),
         "epsilon": Param(float, "clipping of the policy ratio", "", 0.001, 1),
-        "save_every": SAVE_EVERY,
+        "eval_every": Param(int, "steps between games on validation secrets, 0 for none", "steps", 0),
         "control": Param(bool, "then also go on with SFT for the same minutes, to compare"),
+        **KEEPING,
     },
     "04_eval": {
         **RUN,
@@ -264,8 +277,20 @@ def resolve(stage: str, values: Mapping[str, Any]) -> dict[str, Any]:
         except (ValueError, TypeError, OverflowError):
             raise ValueError(f"{stage}: {name} is {values[name]!r}; use {param.range}") from None
     _check_together(stage, resolved)
+    for folder in (resolved.get("run", ""), *resolved.get("runs", ())):
+        require_local(folder)
     check_stages({stage: resolved})
     return resolved
+
+
+def require_local(folder: str) -> str:
+    """`folder`; raises ValueError for an address such as s3://bucket/run, which is no folder to rename in."""
+    if "://" in folder:
+        raise ValueError(
+            f"the run folder {folder} is an address: mount it (NFS, SSHFS, rclone, s3fs) and name the "
+            "mounted folder, or copy the finished run there"
+        )
+    return folder
 
 
 def _check_together(stage: str, values: dict[str, Any]) -> None:

@@ -53,7 +53,7 @@ def sft_loss(rows: Iterable[Row]) -> Any:
 
 
 def validation_wins(rows: Iterable[Row], references: References | None = None) -> Any:
-    """Share of validation games won during SFT by step (`val_win_rate`)."""
+    """Share of validation games won in training by step (`val_win_rate`)."""
     return _curves(
         rows,
         {"val_win_rate": "validation games won"},
@@ -178,6 +178,21 @@ def cumulative_wins(rows: Iterable[Row]) -> Any:
         x_axis={"range": [0, played[-1] or 1]},
         y_axis={"range": _range(wins)},
         missing="not in this log: games_win_rate, games_played",
+    )
+
+
+def memory(rows: Iterable[Row]) -> Any:
+    """Resident memory of the training process by step (`resident_gib`)."""
+    rows = list(rows)
+    most = max((row["resident_gib"] for row in rows if _is_number(row.get("resident_gib"))), default=1.0)
+    return _curves(
+        rows,
+        {"resident_gib": "resident memory"},
+        "Memory while training",
+        "GiB",
+        "It rises while things are made and is flat from then on. A line that rises to the end of a long run "
+        "is a leak: `max_memory_gb` restarts the training before it takes the machine.",
+        {"range": [0, 1.1 * most]},
     )
 
 

@@ -27,11 +27,14 @@ from wordlelib import params
 from wordlelib.rules import Rules, require_same_rules
 
 # Parameters that say nothing of what is made, and those that a resumed training may change
-NEVER_COMPARED = ("run", "overwrite", "resume")
+NEVER_COMPARED = (
+    *("run", "overwrite", "resume", "tracker", "save_every", "save_minutes"),
+    *("keep_checkpoints", "max_memory_gb"),
+)
 # (how long to train, and how a step fits the device: its result is the same).
 MAY_CHANGE_ON_RESUME = (
     *NEVER_COMPARED,
-    *("max_steps", "max_minutes", "control", "micro_batch_size", "engine_memory"),
+    *("max_steps", "max_minutes", "control", "micro_batch_size", "engine_memory", "eval_every"),
     *("concurrency", "timeout"),
 )
 STACK = (
@@ -39,6 +42,10 @@ STACK = (
     *("peft", "datasets", "tokenizers", "plotly", "ipywidgets", "papermill", "openai"),
     *("vllm", "unsloth", "bitsandbytes"),
 )
+
+
+class MemoryLimit(RuntimeError):
+    """Training passed its memory limit, wrote a checkpoint and stopped; a new process goes on from there."""
 
 
 def project_root() -> Path:
@@ -298,10 +305,15 @@ class Run:
             file.write(json.dumps(plain(row), allow_nan=False) + "\n")
 
     def rewind_log(self, step: float) -> None:
-        """Drop log rows after `step`: those that a resumed training is about to make again."""
+        """Drop log rows after `step`: those that a resumed training is about to make again.
+
+        Also the trainer's summary of the part before, unless `step` is infinite: it is not the end now.
+        """
         path = self.dir / "log.jsonl"
         if path.is_file():
             rows = [row for row in read_log(path) if row.get("step", 0) <= step]
+            if math.isfinite(step):
+                rows = [row for row in rows if "train_runtime" not in row]
             write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
     def figure(self, figure: Any, name: str) -> None:
@@ -371,6 +383,10 @@ def start(stage: str, namespace: Mapping[str, Any]) -> Run:
     if not config.run:
         raise ValueError(f"{stage}: run is empty; name a run folder such as 'results/mine'")
     folder = project_path(config.run) / stage
+    if (tracker := getattr(config, "tracker", "none")) != "none":
+        from wordlelib.trackers import require
+
+        require(tracker)  # before a finished stage is emptied
     if (backend := getattr(config, "backend", "transformers")) != "transformers":
         from wordlelib.models import use_backend
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wordlelib import params, recipes, runs
+from wordlelib import params, recipes, restart, runs
 from wordlelib.evaluate import wilson
 
 FILE, TABLE, LOG = "sweep.yaml", "sweep.csv", "output.log"
@@ -317,7 +317,8 @@ def make(job: Job) -> None:
                 _reopen(out / later)
             values = {**job.stages[stage], "run": runs.shown_path(out), "overwrite": False}
             try:
-                recipes.execute(stage, values | ({"resume": resume} if "resume" in values else {}), out)
+                values |= {"resume": resume} if "resume" in values else {}
+                restart.execute_all({stage: values}, out)
             except BaseException as error:  # also when interrupted: what is left must not say `running`
                 _mark_stopped(job, str(error) or "interrupted")
                 raise

@@ -15,17 +15,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from wordlelib import data, evaluate, export, models, params, players, rewards, rollouts
+from wordlelib import data, evaluate, export, models, params, players, rewards, rollouts, trackers
 from wordlelib.game import History, encode_history
 from wordlelib.prompts import is_well_formed, parse_guess
 from wordlelib.rules import Rules
-from wordlelib.runs import Run, read_json, read_log, read_yaml
+from wordlelib.runs import MemoryLimit, Run, read_json, read_log, read_yaml
 from wordlelib.solver import Solver
 
 Row = dict[str, Any]
 IGNORED = -100  # label of a token that carries no loss
 UNLIMITED_STEPS = 10_000  # when only minutes limit the training
 GAMES_A_ROUND = 256  # games that refresh the states
+# Settings of a training that say how it is kept and watched, not what it learns
+KEEPING = ("tracker", "save_every", "save_minutes", "keep_checkpoints", "max_memory_gb")
 
 # Parts of a GRPO step. Handing the adapter to the engine (sync) is a part of generation.
 PARTS = tuple(f"{part}_seconds" for part in ("generate", "sync", "reward", "update", "refresh"))
@@ -130,17 +132,21 @@ def last_checkpoint(run: Run) -> str | None:
     return str(newest) if run.resumed and newest else None
 
 
-def _train(trainer: Any, checkpoint: str | None) -> None:
+def _train(trainer: Any, run: Run, saving: Any) -> None:
     """Train, from a checkpoint if there is one; of a finished training only the weights are loaded.
 
     transformers would take one more step from a checkpoint of the last one. Raises MemoryError with
-    the parameter to lower when the GPU's memory does not suffice.
+    the parameter to lower when the GPU's memory does not suffice, and MemoryLimit when `saving` (the
+    callback `Checkpoints`) stopped the training before its end.
     """
     import torch
+
+    checkpoint = last_checkpoint(run)
 
     if checkpoint and int(checkpoint.rpartition("-")[2]) >= trainer.args.max_steps:
         trainer._load_from_checkpoint(checkpoint)
         return
+    trackers.put_last(trainer)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
     except torch.OutOfMemoryError as error:
@@ -149,14 +155,23 @@ def _train(trainer: Any, checkpoint: str | None) -> None:
             f"the GPU's memory does not hold {size} rows at once: set micro_batch_size below {size}, and "
             f"resume; `python -m wordlelib plan` says what fits ({models.first_line(error)})"
         ) from error
+    finally:
+        trackers.finish()
+    step = trainer.state.global_step
+    if saving.over and step < trainer.args.max_steps:
+        raise MemoryLimit(
+            f"this process takes {saving.over:.3f} GB, more than max_memory_gb {saving.max_memory_gb:g}: "
+            f"training stopped after step {step} with a checkpoint; restart the kernel and run all cells "
+            "with resume=True (`python -m wordlelib run` does so by itself)"
+        )
 
 
-def _common_arguments(config: Any, folder: Path) -> dict[str, Any]:
+def _common_arguments(config: Any, run: Run) -> dict[str, Any]:
     """What SFTConfig and GRPOConfig share. The learning rate falls linearly to 0 over `max_steps`;
     without them it stays constant, since nobody knows when the minutes end."""
     micro_batch = config.micro_batch_size or config.batch_size
     return {
-        "output_dir": str(folder / "checkpoints"),
+        "output_dir": str(run.dir / "checkpoints"),
         "per_device_train_batch_size": micro_batch,
         "gradient_accumulation_steps": config.batch_size // micro_batch,
         # Unsloth has defaults of its own for these.
@@ -169,11 +184,11 @@ def _common_arguments(config: Any, folder: Path) -> dict[str, Any]:
         "warmup_steps": config.warmup_steps,
         "max_steps": config.max_steps or UNLIMITED_STEPS,
         "save_steps": config.save_every,
-        "save_total_limit": 2,
+        "save_total_limit": config.keep_checkpoints + 1,  # the best one may be among the last, or older
         "seed": config.seed,
         "bf16": models.device() == "cuda",
         "use_cpu": models.device() == "cpu",
-        "report_to": "none",
+        **trackers.prepare(config.tracker, run),
         "disable_tqdm": True,
         "dataloader_pin_memory": False,
         "gradient_checkpointing": False,
@@ -194,29 +209,33 @@ def sft(
     val_rows: Sequence[Row],
     config: Any,
     run: Run,
-    measure: Callable[[], dict[str, float]] = dict,
+    measure: evaluate.Validation = lambda number: {},
 ) -> dict[str, Any]:
     """Train on solver turns with TRL's SFTTrainer; returns the stage's metrics.
 
-    config: learning_rate, warmup_steps, batch_size, max_steps, max_minutes, eval_every, save_every,
-    max_length, seed. `measure` is called at each validation (e.g. games on validation secrets).
-    Rows of similar length share a batch. Goes on from the last checkpoint when `run.resumed`.
+    config: the parameters of 02_sft that are not of the model. `measure` gets the number of each
+    validation, from 1, and what it returns stands in the log row of that validation. Rows of similar
+    length share a batch. Goes on from the last checkpoint when `run.resumed`. The best checkpoint has the
+    lowest validation loss.
     """
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
-    from wordlelib.callbacks import EachEvaluation, SkipNonFinite, StepLog
+    from wordlelib.callbacks import Checkpoints, SkipNonFinite, StepLog
+
+    def validation(row: Row) -> Row:
+        return measure(row["step"] // config.eval_every) if "eval_loss" in row else {}
 
     train = tokenize(rows, tokenizer, config.max_length)
     check_labels(rows[0], train[0], tokenizer)
     right = copy.deepcopy(tokenizer)
     right.padding_side = "right"  # a collator may go by it, and causal attention never sees what is right
-    guard, validation = SkipNonFinite(), EachEvaluation(measure)
-    log = StepLog(run, config.max_minutes, guard, validation.take)
+    guard, saving = SkipNonFinite(), Checkpoints("eval_loss", config.save_minutes, config.max_memory_gb)
+    step_log = StepLog(run, config.max_minutes, guard, validation)
     trainer = SFTTrainer(
         model=model,
         args=SFTConfig(
-            **_common_arguments(config, run.dir),
+            **_common_arguments(config, run),
             per_device_eval_batch_size=config.micro_batch_size or config.batch_size,
             eval_strategy="steps",
             eval_steps=config.eval_every,
@@ -230,11 +249,12 @@ def sft(
         train_dataset=Dataset.from_list(train),
         eval_dataset=Dataset.from_list(tokenize(val_rows, tokenizer, config.max_length)),
         processing_class=right,
-        callbacks=[guard, validation, log],
+        callbacks=[step_log, saving, guard],
     )
     _quiet(trainer)
-    _train(trainer, last_checkpoint(run))
-    return training_metrics(read_log(run.dir / "log.jsonl"), "loss")
+    _train(trainer, run, saving)
+    log = read_log(run.dir / "log.jsonl")
+    return training_metrics(log, "loss") | best_validation(log, "eval_loss")
 
 
 def load_trained(run: Run, rules: Rules) -> tuple[Any, Any]:
@@ -261,6 +281,7 @@ def continue_sft(run: Run, model: Any, tokenizer: Any, minutes: float) -> dict[s
     sft_metrics = read_json(sft_folder / "metrics.json")
     config.max_steps = max(1, round(minutes * sft_metrics["steps"] / sft_metrics["minutes"]))
     config.max_minutes, config.seed = minutes, config.seed + 1
+    vars(config).update({name: getattr(run.config, name) for name in KEEPING})
     if run.config.backend == "unsloth":
         config.micro_batch_size = rows_beside_engine(config, run.config)
     control = replace(run, dir=run.dir / "control")
@@ -310,6 +331,15 @@ def training_metrics(log: Sequence[Mapping[str, float]], value: str) -> dict[str
         f"final_{value}": statistics.mean(row[value] for row in rows[-10:]) if rows else None,
         "skipped_steps": log[-1]["skipped_steps"] if log else 0,
     }
+
+
+def best_validation(log: Sequence[Mapping[str, float]], name: str) -> dict[str, float]:
+    """`best_step` and `best_<name>`: where the logged number was best, which checkpoint is kept."""
+    rows = [row for row in log if name in row]
+    if not rows:
+        return {}
+    best = (min if name.endswith("loss") else max)(rows, key=lambda row: row[name])
+    return {"best_step": best["step"], f"best_{name}": best[name]}
 
 
 class States:
@@ -446,6 +476,7 @@ def grpo(
     solver: Solver,
     config: Any,
     run: Run,
+    measure: evaluate.Validation = lambda number: {},
 ) -> dict[str, Any]:
     """Train with TRL's GRPOTrainer; returns the stage's metrics.
 
@@ -453,12 +484,14 @@ def grpo(
     candidate set. `unit: game`: a row is a secret; the reward is that of the finished game (`rollouts`).
     config: as for `sft`, and unit, group_size, batch_size (completions a step), temperature,
     max_completion_length, beta, epsilon, and for turns states, refresh_every, preset, schedule.
-    `secrets`: training secrets, which are played. Goes on from the last checkpoint when `run.resumed`.
+    `secrets`: training secrets, which are played. `measure` gets the number of a validation, from 1, every
+    `eval_every` steps, and what it returns stands in the log row of that step. Goes on from the last
+    checkpoint when `run.resumed`. The best checkpoint won most of its validation games.
     """
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
-    from wordlelib.callbacks import SkipNonFinite, StepLog, WeightSchedule, time_parts, timed
+    from wordlelib.callbacks import Checkpoints, SkipNonFinite, StepLog, WeightSchedule, time_parts, timed
 
     rules = solver.rules
     parts: dict[str, float] = {}
@@ -480,10 +513,11 @@ def grpo(
             rows += random.Random(seed).sample(list(states), min(len(states), len(rows)))
         return rows
 
-    def games_once() -> dict[str, float]:
+    def games_once(row: Row) -> Row:
         taken = dict(games)
         games.clear()
-        return taken
+        due = config.eval_every and "loss" in row and row["step"] % config.eval_every == 0
+        return taken | (measure(row["step"] // config.eval_every) if due else {})
 
     if config.unit == "game":
         task = _whole_games(secrets, generate, model, tokenizer, solver, config)
@@ -493,12 +527,12 @@ def grpo(
     def weights(*now: Any) -> list[float]:
         return [*task.weights(*now), 0.0]  # the health of groups is logged, not rewarded
 
-    guard = SkipNonFinite()
-    log = StepLog(run, config.max_minutes, guard, games_once, warnings_of, parts)
+    guard, saving = SkipNonFinite(), Checkpoints("val_win_rate", config.save_minutes, config.max_memory_gb)
+    step_log = StepLog(run, config.max_minutes, guard, games_once, warnings_of, parts)
     trainer = GRPOTrainer(
         model=model,
         args=GRPOConfig(
-            **_common_arguments(config, run.dir),
+            **_common_arguments(config, run),
             num_generations=config.group_size,
             max_completion_length=config.max_completion_length,
             temperature=config.temperature,
@@ -521,13 +555,14 @@ def grpo(
         reward_funcs=[*task.functions, _group_health(config.group_size, solver)],
         rollout_func=task.rollout_func,
         processing_class=tokenizer,
-        callbacks=[guard, log],
+        callbacks=[step_log, saving, guard],
     )
     trainer.add_callback(WeightSchedule(trainer, weights))
     time_parts(trainer, parts)
     _quiet(trainer)
-    _train(trainer, last_checkpoint(run))
-    return training_metrics(read_log(run.dir / "log.jsonl"), "reward")
+    _train(trainer, run, saving)
+    log = read_log(run.dir / "log.jsonl")
+    return training_metrics(log, "reward") | best_validation(log, "val_win_rate")
 
 
 def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
