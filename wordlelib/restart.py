@@ -20,8 +20,9 @@ def execute_all(stages: Mapping[str, Mapping[str, Any]], out: Path) -> None:
         try:
             return recipes.execute_all(stages, out)
         except recipes.StageFailed as error:
-            stage = next(name for name in stages if str(error).startswith(f"notebook {name} "))
-            if not stopped_for_memory(out / stage):
+            begun = (name for name in stages if str(error).startswith(f"notebook {name} "))
+            stage = next(begun, None)
+            if stage is None or not stopped_for_memory(out / stage):
                 raise
             print(f"{runs.status(out / stage)['error']}\n{stage}: goes on in a new process", flush=True)
             names = list(stages)
