@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordlelib import data, formats
+from wordlelib import data, formats, params
 from wordlelib.__main__ import main
 from wordlelib.game import Turn, decode_history, encode_history, is_consistent, score, take_turn
 from wordlelib.prompts import completion, messages, parse_guess, render_turn
@@ -424,3 +424,7 @@ def test_each_renderer_is_a_known_notation(renderer):
     line = render_turn(1, Turn("allot", "GGGBB"), rules_for(WORDS, renderer=renderer))
     assert formats.read_feedback(line.partition(": ")[2], 5) == ("ALLOT", "GGGBB")
     assert parse_guess(TEXT).guess == "allot"
+
+
+def test_the_forms_that_the_command_line_offers_are_those_there_are():
+    assert tuple(formats.FORMS) == params.DATA_FORMS

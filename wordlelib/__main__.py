@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wordlelib import params, recipes, restart, runs
-from wordlelib.formats import FORMS
 
 
 def run(args: argparse.Namespace) -> None:
@@ -300,7 +299,7 @@ def parser() -> argparse.ArgumentParser:
     sub = command("convert", convert, "check data of others and write them in another form")
     sub.add_argument("source", type=Path, help="JSON lines, Parquet, CSV or a folder of `datasets`")
     sub.add_argument("target", type=Path, nargs="?", help="file or folder to make; without it only check")
-    sub.add_argument("--to", choices=tuple(FORMS), default="sft", help="form of the rows (sft)")
+    sub.add_argument("--to", choices=params.DATA_FORMS, default="sft", help="form of the rows (sft)")
     sub.add_argument("--data", type=Path, help="01_data_synthesis folder whose lists, rules and split hold")
 
     sub = command("report", report_runs, "the results table of runs or of a sweep")

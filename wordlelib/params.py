@@ -15,6 +15,10 @@ from wordlelib.rules import CHOICES
 
 NANO_MODELS = ("nano", "nano-large")
 REWARD_PRESETS = ("ours", "predibase", "prime", "wordle_solver", "binary")
+DATA_FORMS = (
+    *("sft", "chat", "prompt", "messages", "instruction", "response", "answer", "predibase", "turns"),
+    "traces",
+)
 PLAYERS = ("untrained", "sft", "sft_continued", "grpo", "endpoint", "random_consistent", "greedy")
 KIND_NAMES = {
     bool: "true or false",
@@ -105,6 +109,7 @@ GENERATION = {
 MICRO_BATCH = "on the device at once, 0 for all of a step: less memory, more time"
 ENGINE_MEMORY = Param(float, "share of the GPU's memory for the vLLM engine", "", 0.05, 0.95)
 LEARNING_RATE = Param(float, "peak learning rate", "", 1e-9, 1)
+# How a training is kept and watched, not what it learns: no part of what makes two stages the same
 KEEPING = {
     "save_every": Param(int, "steps between checkpoints", "steps", 1),
     "save_minutes": Param(float, "minutes between checkpoints at most, 0 for no such limit", "minutes", 0),

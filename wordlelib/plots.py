@@ -227,14 +227,7 @@ def win_rates(summaries: Mapping[str, Row]) -> Any:
         [summaries[name][key] for name in players] for key in ("win_rate", "win_rate_low", "win_rate_high")
     )
     bars = _player_bars(players, rates)
-    bars["error_x"] = {
-        "type": "data",
-        "symmetric": False,
-        "array": [_short(high - rate) for high, rate in zip(highs, rates, strict=True)],
-        "arrayminus": [_short(rate - low) for low, rate in zip(lows, rates, strict=True)],
-        "color": svg.INK,
-        "width": 4,
-    }
+    bars["error_x"] = _whiskers(rates, lows, highs)
     return _figure(
         [bars],
         "Games won",
@@ -456,14 +449,7 @@ def setting_effects(effects: Sequence[Row], metric: str) -> Any:
     lows = [row["low"] if row["low"] is not None else row["difference"] for row in known]
     highs = [row["high"] if row["high"] is not None else row["difference"] for row in known]
     bars = _bars(names, values, PALETTE[0], flat=True)
-    bars["error_x"] = {
-        "type": "data",
-        "symmetric": False,
-        "array": [_short(high - value) for high, value in zip(highs, values, strict=True)],
-        "arrayminus": [_short(value - low) for low, value in zip(lows, values, strict=True)],
-        "color": svg.INK,
-        "width": 4,
-    }
+    bars["error_x"] = _whiskers(values, lows, highs)
     ends = [0.0, *lows, *highs]
     room = (max(ends) - min(ends)) * 0.1 or 1.0
     return _figure(
@@ -630,6 +616,18 @@ def running_mean(values: Sequence[float], window: int) -> list[float]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _whiskers(values: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> dict[str, Any]:
+    """Plotly's error bars from `lows` to `highs` around `values`."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [_short(high - value) for high, value in zip(highs, values, strict=True)],
+        "arrayminus": [_short(value - low) for low, value in zip(lows, values, strict=True)],
+        "color": svg.INK,
+        "width": 4,
+    }
 
 
 def _short(value: float) -> float:

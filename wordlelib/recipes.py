@@ -63,8 +63,7 @@ def command(run: Path) -> str:
     configs = {path.parent.name: runs.read_yaml(path) for path in sorted(run.glob("*/config.yaml"))}
     known = {stage: defaults(stage) for stage in configs}
 
-    def changes(name: str) -> list[str]:
-        asked = read_recipe(name)
+    def changes(asked: Mapping[str, Mapping[str, Any]]) -> list[str]:
         return [
             f"{stage}.{key}={_as_text(config[key])}"
             for stage, config in configs.items()
@@ -72,11 +71,13 @@ def command(run: Path) -> str:
             if key not in runs.NEVER_COMPARED and config.get(key, value) != value
         ]
 
-    nearest = min(recipe_names(), key=lambda name: len(changes(name)))
+    candidates = {name: read_recipe(name) for name in recipe_names()}
+    changed = {name: changes(recipe) for name, recipe in candidates.items()}
+    nearest = min(changed, key=lambda name: len(changed[name]))
     words = ["python", "-m", "wordlelib", "run", "--recipe", nearest, "--out", f"results/{run.name}"]
-    if list(configs) != list(read_recipe(nearest)):
+    if list(configs) != list(candidates[nearest]):
         words += ["--stages", ",".join(configs)]
-    return shlex.join(words + [word for change in changes(nearest) for word in ("--set", change)])
+    return shlex.join(words + [word for change in changed[nearest] for word in ("--set", change)])
 
 
 def _as_text(value: Any) -> str:

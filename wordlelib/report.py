@@ -190,12 +190,13 @@ def _report(
     for run in runs[1:]:
         where = f"{shown_path(runs[0].folder)} and {shown_path(run.folder)}"
         require_same_rules(runs[0].rules, run.rules, where)
+    repeat = {run.folder: [f"`{recipes.command(run.folder)}`"] for run in runs if commands}
     blocks = [_rules_line(runs[0].rules)]
     for split, title in SPLITS.items():
         rows = [(run, _row(run, player, split)) for run in runs for player in _players(run, split)]
         if rows:
             header = _header(runs[0].rules) + ["repeat with"] * commands
-            body = [row + [f"`{recipes.command(run.folder)}`"] * commands for run, row in rows]
+            body = [row + repeat.get(run.folder, []) for run, row in rows]
             blocks.append(f"{title}:\n\n{table([header, *body])}")
     blocks.append(
         "Wins with Wilson's 95% interval. Malformed, non-words and inconsistent guesses (legal, but against "

@@ -27,10 +27,7 @@ from wordlelib import params
 from wordlelib.rules import Rules, require_same_rules
 
 # Parameters that say nothing of what is made, and those that a resumed training may change
-NEVER_COMPARED = (
-    *("run", "overwrite", "resume", "tracker", "save_every", "save_minutes"),
-    *("keep_checkpoints", "max_memory_gb"),
-)
+NEVER_COMPARED = ("run", "overwrite", "resume", *params.KEEPING)
 # (how long to train, and how a step fits the device: its result is the same).
 MAY_CHANGE_ON_RESUME = (
     *NEVER_COMPARED,

@@ -26,8 +26,6 @@ Row = dict[str, Any]
 IGNORED = -100  # label of a token that carries no loss
 UNLIMITED_STEPS = 10_000  # when only minutes limit the training
 GAMES_A_ROUND = 256  # games that refresh the states
-# Settings of a training that say how it is kept and watched, not what it learns
-KEEPING = ("tracker", "save_every", "save_minutes", "keep_checkpoints", "max_memory_gb")
 
 # Parts of a GRPO step. Handing the adapter to the engine (sync) is a part of generation.
 PARTS = tuple(f"{part}_seconds" for part in ("generate", "sync", "reward", "update", "refresh"))
@@ -281,7 +279,7 @@ def continue_sft(run: Run, model: Any, tokenizer: Any, minutes: float) -> dict[s
     sft_metrics = read_json(sft_folder / "metrics.json")
     config.max_steps = max(1, round(minutes * sft_metrics["steps"] / sft_metrics["minutes"]))
     config.max_minutes, config.seed = minutes, config.seed + 1
-    vars(config).update({name: getattr(run.config, name) for name in KEEPING})
+    vars(config).update({name: getattr(run.config, name) for name in params.KEEPING})
     if run.config.backend == "unsloth":
         config.micro_batch_size = rows_beside_engine(config, run.config)
     control = replace(run, dir=run.dir / "control")
