@@ -237,17 +237,17 @@ def test_letter_known_twice_without_a_place_lists_where_it_cannot_stand(shipped)
 
 
 def test_case_01_help_text_says_what_grey_means_for_a_repeated_letter(shipped):
-    assert "absent (no further copy in the word)" in system_prompt(rules_for(shipped))
+    assert "absent (no further copy)" in system_prompt(rules_for(shipped))
 
 
 def test_rules_reach_the_prompt():
     words = Words(("word", "play"), ("word", "play"))
     text = system_prompt(rules_for(words, turns=9, hard_mode=True))
-    assert "4 letters" in text and "at most 9 turns" in text and "Hints must be used" in text
+    assert "4 letters" in text and "in 9 turns" in text and "Hints must be used" in text
 
 
 def test_example_in_the_system_prompt_has_the_form_that_is_asked_for(shipped):
-    example_turn = system_prompt(rules_for(shipped)).partition("then answer: ")[2]
+    example_turn = system_prompt(rules_for(shipped)).partition("Answer: ")[2]
     assert is_well_formed(example_turn.replace("<guess>word<", "<guess>words<"))
 
 

@@ -96,14 +96,12 @@ def completion(candidates: Iterable[str], guess: str) -> str:
 
 
 def system_prompt(rules: Rules) -> str:
-    """The rules of the game as the model is told them."""
+    """The rules of the game as the model is told them; short, since every row of training repeats them."""
     hard = " Hints must be used in every later guess." if rules.hard_mode else ""
     return (
-        f"Guess the secret word of {rules.length} letters in at most {rules.turns} turns. After each "
-        "guess every letter is marked: correct (right place), present (in the word, another place) "
-        "or absent (no further copy in the word). A guess that is missing or not a word uses a "
-        f"turn.{hard} Think of words that fit all marks, then answer: "
-        f"{THINK}words that fit, spelled out{END_THINK}{GUESS}word{END_GUESS}"
+        f"Guess the secret word of {rules.length} letters in {rules.turns} turns. Each letter of a guess is "
+        f"marked correct (right place), present (another place) or absent (no further copy).{hard} "
+        f"Answer: {THINK}words that fit, spelled out{END_THINK}{GUESS}word{END_GUESS}"
     )
 
 
