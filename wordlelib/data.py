@@ -11,7 +11,8 @@ import json
 import random
 import zlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,25 +89,29 @@ def read_jsonl(path: str | Path) -> list[Row]:
 
     Raises ValueError with file, line number and cause for any other line, and for a damaged archive.
     """
+    with whole_archive(path), gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as lines:
+        return [parse_line(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+@contextmanager
+def whole_archive(path: str | Path) -> Iterator[None]:
+    """Turn the errors of a damaged gzip file into a ValueError that names it."""
     try:
-        return _json_lines(path)
+        yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path}: not a whole gzip file ({error})") from None
 
 
-def _json_lines(path: str | Path) -> list[Row]:
-    rows = []
-    with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                half = "" if line.endswith(b"\n") else "; the file seems half written"
-                raise ValueError(f"{path}, line {number}: not JSON ({error}){half}") from None
-            if not isinstance(row, dict):
-                raise ValueError(f"{path}, line {number}: {type(row).__name__} where an object should stand")
-            rows.append(row)
-    return rows
+def parse_line(line: bytes, where: str) -> Row:
+    """The JSON object of one line; ValueError, beginning with `where`, for anything else."""
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        half = "" if line.endswith(b"\n") else "; the file seems half written"
+        raise ValueError(f"{where}: not JSON ({error}){half}") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"{where}: {type(row).__name__} where an object should stand")
+    return row
 
 
 def write_jsonl(path: str | Path, rows: Iterable[Row]) -> None:
