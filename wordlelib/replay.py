@@ -174,7 +174,7 @@ class Replay:
             of_secret[where].append(number)
         shown = self.find(secret, player)
         return {
-            "title": f"Games of {self.name}",
+            "title": f"Games of {Path(self.name).name}",
             "turns": self.solver.rules.turns,
             "blank": boards.blank_row(self.solver.rules.length),
             "players": [boards.visible(name, 80) for name in self.players],

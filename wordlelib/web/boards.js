@@ -17,7 +17,10 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-const labelled = (text, control) => element("label", {}, text + " ", control);
+function labelled(text, control) {
+  control.setAttribute("aria-label", text);
+  return element("label", {}, text + " ", control);
+}
 
 function fill(select, options, value) {
   select.replaceChildren(...options.map(([key, text]) => element("option", { value: key }, text)));
@@ -160,6 +163,7 @@ function replay(el, host) {
     }
   });
   reset();
+  return stop;
 }
 
 function duel(el, host) {
@@ -197,11 +201,12 @@ function duel(el, host) {
 function watch(el, host) {
   const draw = () => (el.innerHTML = host.data().html);
   const timer = setInterval(() => {
-    if (!el.isConnected || host.data().ended) return clearInterval(timer);
-    host.ask({ news: true });
+    if (host.data().ended) clearInterval(timer);
+    else if (el.isConnected) host.ask({ news: true });
   }, 2000);
   host.listen((answer) => answer ?? draw());
   draw();
+  return () => clearInterval(timer);
 }
 
 const VIEWS = { replay, duel, watch };
@@ -210,8 +215,7 @@ function show(parent, kind, host) {
   // JupyterLab must not take our keys for its own
   const el = element("div", { className: `wb ${kind}`, tabIndex: 0, "data-lm-suppress-shortcuts": "true" });
   parent.append(el);
-  VIEWS[kind](el, host);
-  return el;
+  return [el, VIEWS[kind](el, host)];
 }
 
 export default {
@@ -221,10 +225,11 @@ export default {
     const answered = (answer) => listeners.forEach((listener) => listener(answer));
     model.on("change:data", changed);
     model.on("msg:custom", answered);
-    show(el, model.get("kind"), {
+    const [, stop] = show(el, model.get("kind"), {
       data: () => model.get("data"), ask: (message) => model.send(message), listen: (f) => listeners.push(f),
     });
     return () => {
+      stop?.();
       model.off("change:data", changed);
       model.off("msg:custom", answered);
     };
@@ -242,7 +247,7 @@ async function page() {
   const packed = document.getElementById("wordle-games").textContent.trim().split("\n");
   const data = await unpacked(packed[0]);
   let tell = () => {};
-  const el = show(document.body, "replay", {
+  const [el] = show(document.body, "replay", {
     data: () => data,
     ask: async ({ games }) => {
       const secrets = new Set(games.map((number) => data.games[number][0]));
