@@ -1,6 +1,7 @@
 # make demo   the whole pipeline on two CPU cores, into results/cpu-demo
 # make test   lint, unit and property tests, every notebook
 # make lab    JupyterLab on the notebooks
+# make pictures   the screenshots in README.md, with Chromium
 # make test-gpu   the GPU path, in the environment that is active (environment.yml), on a real model
 #
 # Each target first creates .venv when it is missing or pyproject.toml has changed.
@@ -16,13 +17,19 @@ BIN := .venv/bin
 # fetching them.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-gpu lint lab clean
+.PHONY: demo test pictures test-gpu lint lab clean
 
 demo: .venv/installed
 	$(BIN)/python -m wordlelib run --recipe cpu-demo --out $(RUN) --resume
 
 test: lint .venv/sweep
 	$(BIN)/python -m pytest
+
+# The pictures of README.md, from the system's Chromium
+pictures: .venv/sweep
+	$(BIN)/python -m pytest tests/test_browser.py
+	mkdir -p results/reference/boards
+	cp .screenshots/replay.png .screenshots/duel.png results/reference/boards/
 
 test-gpu:
 	python -m pytest -m gpu tests/test_gpu.py
@@ -46,7 +53,8 @@ clean:
 	$(BIN)/python -m pip install --no-compile -e '.[train,lab,endpoint,test]'
 	@touch $@
 
-# Ray, some 80 MB, is for its tests only; the demo goes without.
+# Ray and Playwright, some 80 and 45 MB, are for their tests only; the demo goes without.
 .venv/sweep: .venv/installed
 	$(BIN)/python -m pip install --no-compile -e '.[sweep]' || echo "No Ray for this Python: its test is skipped."
+	$(BIN)/python -m pip install --no-compile -e '.[browser]' || echo "No Playwright here: its tests are skipped."
 	@touch $@

@@ -8,6 +8,7 @@ BOARD_SCREENSHOTS names.
 import gzip
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -89,7 +90,11 @@ def opened(browser):
 
 
 def picture(page, name: str) -> None:
+    """Keep a picture of a page, or of a view in one, as what the test saw."""
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    if not hasattr(page, "goto"):  # all of a view is seen only where the window is tall enough
+        page.page.set_viewport_size({"width": 1280, "height": 2400})
+        page.scroll_into_view_if_needed()
     page.screenshot(path=SCREENSHOTS / f"{name}.png")
 
 
@@ -118,14 +123,18 @@ def test_the_static_page_steps_through_games_by_mouse(opened, static):
     page = opened(static, offline=True)
     page.wait_for_selector(".card")
     assert len(cards(page)) == 6 and "greedy" in " ".join(cards(page))
-    picture(page, "page")
+    choose(page, "secret", "ANNUL")
+    page.wait_for_selector(".card >> text=ANNUL")
+    page.set_viewport_size({"width": 1930, "height": 690})
+    picture(page, "replay")
+    page.set_viewport_size({"width": 1280, "height": 1000})
 
     choose(page, "player", "grpo")
     choose(page, "games", "lost")
     page.wait_for_function("document.querySelectorAll('.card').length == 1")
     assert "lost after 6" in cards(page)[0]
     choose(page, "games", "changed from sft to grpo")
-    assert page.locator(".bar [role=status]").inner_text() == "34 games"  # 15 gained, 2 lost, of both players
+    assert page.locator(".bar [role=status]").inner_text() == "17 games"  # 15 gained and 2 lost
     choose(page, "games", "most regret")
     page.wait_for_selector(".card >> text=regret")
     first = cards(page)[0]
@@ -289,7 +298,7 @@ def test_the_replay_notebook_is_clicked_through(opened, lab):
     choose(view, "games", "all games")
     choose(view, "player", "all side by side")
     page.keyboard.press("Escape")
-    picture(view, "replay")
+    picture(view, "replay-lab")
     assert page.locator(".wb.watch svg").count() > 2
     picture(page.locator(".wb.watch"), "watch")
     run_field = view.get_by_label("run", exact=True)
@@ -327,9 +336,9 @@ def test_the_boards_are_readable_in_the_dark_theme_of_the_lab(opened, lab):
     page = opened(lab.format("00_play_and_solve"))
     view = run_all(page, "duel")
     page.get_by_role("menuitem", name="Settings", exact=True).click()
-    page.get_by_role("menuitem", name="Theme", exact=True).hover()
-    page.get_by_role("menuitem", name="JupyterLab Dark", exact=True).click()
-    page.wait_for_selector("body[data-jp-theme-light=false]")
+    page.locator(".lm-Menu-itemLabel", has_text=re.compile("^Theme$")).hover()
+    page.locator(".lm-Menu-itemLabel", has_text=re.compile("^JupyterLab Dark$")).click()
+    page.wait_for_selector("body[data-jp-theme-light=false]", state="attached")
     view.get_by_label("your guess").fill("crane")
     view.get_by_label("your guess").press("Enter")
     page.wait_for_function("document.querySelector('.duel .row').innerText.includes('C')")

@@ -122,6 +122,15 @@ def test_samples_are_shown_as_text(stage, headless):
     assert "\x00" not in watch.text(watch.Watched(stage.parent), rows)
 
 
+def test_a_curve_goes_from_the_first_step_to_the_last_between_its_lowest_and_highest_value(stage, headless):
+    append(stage, row(5, reward=0.0))
+    page = watch.watch_widget(stage.parent).data
+    assert '<path d="M0.0 58.0L80.0 32.0L160.0 6.0L320.0 84.0"/>' in page
+    assert "0 to 0.75, steps 1 to 5" in page
+    many = [{"step": n, "reward": n % 7} for n in range(5000)]
+    assert watch.html(watch.Watched(stage.parent), many).count("L") < 2 * watch.POINTS
+
+
 def test_the_widget_answers_with_the_present_state(stage, front_end):
     widget = watch.watch_widget(stage.parent)
     assert "step 3" in widget.data["html"] and not widget.data["ended"]
@@ -133,7 +142,7 @@ def test_the_widget_answers_with_the_present_state(stage, front_end):
 
 def test_an_empty_run_and_odd_rows_are_shown(tmp_path, headless):
     assert "no training has begun" in watch.watch_widget(tmp_path).data
-    odd = [{"samples": "x"}, {"step": "a", "reward": True}, {"reward": 1.0}, {"step": 3, "reward": 1.0}]
+    odd = [{"samples": "x"}, {"step": "a", "reward": True}, {"reward": 2.0}, {"step": 3, "reward": 1.0}]
     assert watch.samples(odd) == [] and watch.latest(odd) == {"reward": 1.0}
 
 

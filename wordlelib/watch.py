@@ -122,7 +122,11 @@ def latest(rows: Sequence[Row]) -> dict[str, float]:
 def _points(rows: Sequence[Row], columns: Sequence[str]) -> list[tuple[float, float]]:
     """(step, value) of the first of the columns that the log has."""
     for column in columns:
-        points = [(row.get("step", 0), row[column]) for row in rows if _is_number(row.get(column))]
+        points = [
+            (row["step"], row[column])
+            for row in rows
+            if _is_number(row.get(column)) and _is_number(row.get("step"))
+        ]
         if points:
             return points
     return []
@@ -192,8 +196,9 @@ def html(watched: Watched, rows: Sequence[Row]) -> str:
 
 def _curve(name: str, value: str, points: Sequence[tuple[float, float]]) -> str:
     every = max(1, len(points) // POINTS)
-    kept = [*points[::every], points[-1]]
-    (first, last), (low, high) = ((f(p[i] for p in kept) for f in (min, max)) for i in (0, 1))
+    kept = [*points[:-1:every], points[-1]]
+    steps, values = zip(*kept, strict=True)
+    first, last, low, high = min(steps), max(steps), min(values), max(values)
     places = [
         (
             WIDTH * (x - first) / ((last - first) or 1),

@@ -168,6 +168,11 @@ function replay(el, host) {
 
 function duel(el, host) {
   const entry = element("input", { "aria-label": "your guess", placeholder: "your guess", autocomplete: "off", spellcheck: false });
+  entry.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault(); // JupyterLab does so too: no form is sent by Enter there
+    form.requestSubmit();
+  });
   const guess = element("button", { type: "submit" }, "Guess");
   const form = element("form", { className: "bar", onsubmit: (event) => {
     event.preventDefault();
