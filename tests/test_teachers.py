@@ -226,7 +226,7 @@ def test_train_lexicon_states_never_name_a_held_out_word():
 
 
 def test_most_invented_non_words_fit_all_feedback_and_give_no_word_away():
-    """As those of a student do: it has to learn that such a string is to be dropped, not mended by a letter."""
+    """As those of a student do: such a string is to be dropped, and not mended by a letter."""
     invented = [
         (turn.guess, history[:place])
         for history, _, source in STATES
