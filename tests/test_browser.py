@@ -125,7 +125,7 @@ def test_the_static_page_steps_through_games_by_mouse(opened, static):
     assert len(cards(page)) == 6 and "greedy" in " ".join(cards(page))
     choose(page, "secret", "ANNUL")
     page.wait_for_selector(".card >> text=ANNUL")
-    page.set_viewport_size({"width": 1930, "height": 690})
+    page.set_viewport_size({"width": 1930, "height": 780})
     picture(page, "replay")
     page.set_viewport_size({"width": 1280, "height": 1000})
 
