@@ -132,7 +132,7 @@ def test_the_static_page_steps_through_games_by_mouse(opened, static):
     choose(page, "player", "grpo")
     choose(page, "games", "lost")
     page.wait_for_function("document.querySelectorAll('.card').length == 1")
-    assert "lost after 6" in cards(page)[0]
+    page.get_by_text("lost after 6").wait_for()
     choose(page, "games", "changed from sft to grpo")
     assert page.locator(".bar [role=status]").inner_text() == "17 games"  # 15 gained and 2 lost
     choose(page, "games", "most regret")
@@ -283,10 +283,11 @@ def test_the_replay_notebook_is_clicked_through(opened, lab):
     assert len(cards(view)) == 6
     choose(view, "player", "grpo")
     choose(view, "games", "lost")
-    page.wait_for_function("document.querySelectorAll('.replay .card').length == 1")
-    assert "lost after 6" in cards(view)[0]
+    view.get_by_text("lost after 6").wait_for()
+    assert len(cards(view)) == 1
     view.get_by_role("button", name="game ▶").click()
-    view.locator("output").click()
+    secret = view.get_by_label("secret").locator("option:checked").inner_text()
+    view.locator(".card", has_text=secret).wait_for()
     view.focus()
     page.keyboard.press("Home")
     assert "Turn" not in cards(view)[0]
@@ -294,7 +295,7 @@ def test_the_replay_notebook_is_clicked_through(opened, lab):
         page.keyboard.press("ArrowRight")
         assert f"Turn {turn}" in cards(view)[0] and "candidates" in cards(view)[0]
     choose(view, "games", "most regret")
-    page.wait_for_selector(".replay [role=status]:text('games')")
+    page.wait_for_selector(".replay [role=status]:text('256 games')")
     choose(view, "games", "all games")
     choose(view, "player", "all side by side")
     page.keyboard.press("Escape")

@@ -261,6 +261,7 @@ def write_page(folder: str | Path) -> Path:
         for number in numbers:  # now, while the solver still knows these states
             shown.regret(number)
     index["views"][MOST_REGRET] = shown.by_regret()
+    index["run"] = Path(shown.name).name  # a page may travel: no path of this machine
     lines = [widgets.packed(index), *packed]
     target = Path(folder).resolve() / STAGE / PAGE
     runs.write_text(target, widgets.page(index["title"], lines))

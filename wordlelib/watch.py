@@ -91,8 +91,8 @@ class Watched:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more comes, as far as the run says."""
-        return self.state in ("done", "failed")
+        """Whether nothing more comes, as far as the run says: after SFT there may be GRPO."""
+        return self.state == "failed" or (self.state == "done" and self.stage == STAGES[0])
 
     def heading(self) -> str:
         """Run, stage and state in words."""
@@ -216,12 +216,12 @@ def watch_widget(run: str | Path) -> Any:
     """Follow the training of a run folder in a notebook; without a front end its state as a static table.
 
     Use it in another notebook than the one that trains: a kernel answers nobody while a cell runs. It asks
-    for news every two seconds while it is on show, and stops when the stage has ended.
+    for news every two seconds while it is on show, also after the end: the next stage or a resume may come.
     """
     watched = Watched(runs.project_path(run))
 
     def state() -> dict[str, Any]:
-        return {"html": html(watched, watched.look()), "ended": watched.ended}
+        return {"html": html(watched, watched.look())}
 
     if not widgets.has_front_end():
         return widgets.show(state()["html"])

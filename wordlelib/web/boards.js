@@ -199,15 +199,14 @@ function duel(el, host) {
     hard.disabled = data.locked;
     entry.disabled = guess.disabled = data.done;
   }
-  host.listen((answer) => answer ?? draw());
+  host.listen((answer) => (answer ? (message.textContent = answer.error) : draw()));
   draw();
 }
 
 function watch(el, host) {
   const draw = () => (el.innerHTML = host.data().html);
   const timer = setInterval(() => {
-    if (host.data().ended) clearInterval(timer);
-    else if (el.isConnected) host.ask({ news: true });
+    if (el.isConnected) host.ask({ news: true });
   }, 2000);
   host.listen((answer) => answer ?? draw());
   draw();
