@@ -62,3 +62,39 @@ def write_notebook() -> Callable[..., Path]:
         return path
 
     return write
+
+
+INPUTS = {
+    "01_data_synthesis": (),
+    "02_sft": ("01_data_synthesis",),
+    "03_grpo": ("01_data_synthesis", "02_sft"),
+}
+WORK = """
+import os, pathlib, time
+(stage.dir / "kernel.txt").write_text(str(os.getpid()))
+time.sleep(60 * stage.config.max_minutes)
+"""
+
+
+def write_tiny_recipe(root: Path, write_notebook: Callable[..., Path]) -> Path:
+    """Put the recipe `tiny` of three stages, which open, read and finish their folders, into a checkout."""
+    folder = root / "notebooks" / "recipes" / "tiny"
+    folder.mkdir()
+    for stage, inputs in INPUTS.items():
+        values = example(stage, overwrite=True, **({"beta": 0.0} if stage == "03_grpo" else {}))
+        cells = ["\n".join(f"{name} = {value!r}" for name, value in values.items())]
+        cells.append(f"from wordlelib.runs import start\nstage = start({stage!r}, globals())")
+        cells += [f"stage.input({name!r})" for name in inputs]
+        cells += [WORK] * (stage == "02_sft")
+        cells.append(
+            "stage.finish({'final_reward': float(stage.config.seed), 'final_loss': 0.5, 'steps': 2})"
+        )
+        write_notebook(root / "notebooks" / f"{stage}.ipynb", *cells)
+        (folder / f"{stage}.yaml").write_text("")
+    return root
+
+
+@pytest.fixture
+def tiny(project: Path, write_notebook: Callable[..., Path]) -> Path:
+    """A checkout with the recipe `tiny`."""
+    return write_tiny_recipe(project, write_notebook)

@@ -44,7 +44,7 @@ def show_run(out: Path) -> None:
 
 def sweep(args: argparse.Namespace) -> int:
     """Make the trials of a sweep file that are not finished, then print their table and figures."""
-    from wordlelib import sweeps
+    from wordlelib import sweep_results, sweeps
 
     out = args.out.resolve()
     try:
@@ -52,7 +52,7 @@ def sweep(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("interrupted: the same command goes on with what is not finished", file=sys.stderr)
         return 130
-    if sweeps.read_table(out):  # else a shared stage failed, and no trial has begun
+    if sweep_results.read_table(out):  # else a shared stage failed, and no trial has begun
         show_sweep(out)
     if failed:
         print(f"trials that failed: {failed}; the same command makes them again", file=sys.stderr)
@@ -185,7 +185,7 @@ def convert(args: argparse.Namespace) -> int:
 
 def report_runs(args: argparse.Namespace) -> None:
     """Print the tables of runs, keep runs as reference, write results and plans into the project's pages."""
-    from wordlelib import plan, report, sweeps
+    from wordlelib import plan, report, sweep_results
 
     root = runs.project_root()
     reference = root / "results" / "reference"
@@ -199,7 +199,7 @@ def report_runs(args: argparse.Namespace) -> None:
         raise ValueError("name at least one run folder, or --readme")
     if args.keep or args.readme:
         return
-    swept = [folder for folder in args.runs if sweeps.is_sweep(folder)]
+    swept = [folder for folder in args.runs if sweep_results.is_sweep(folder)]
     for folder in swept:
         print(report.sweep_report(folder, markdown=True)) if args.markdown else show_sweep(folder.resolve())
     if others := [folder for folder in args.runs if folder not in swept]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wordlelib import recipes, sweeps
+from wordlelib import recipes, sweep_results
 from wordlelib.evaluate import COMPARISONS, by_player, games_file, read_games, summarise
 from wordlelib.params import PLAYERS
 from wordlelib.rules import Rules, require_same_rules
@@ -313,10 +313,12 @@ def sweep_report(folder: str | Path, markdown: bool = False) -> str:
     Raises ValueError naming a sweep of which no trial has ended.
     """
     folder, table = Path(folder), piped if markdown else _aligned
-    rows = sweeps.read_table(folder)
+    rows = sweep_results.read_table(folder)
     if not rows:
-        raise ValueError(f"{shown_path(folder / sweeps.TABLE)} has no row: no trial of this sweep has ended")
-    settings = sweeps.settings_of(rows)
+        raise ValueError(
+            f"{shown_path(folder / sweep_results.TABLE)} has no row: no trial of this sweep has ended"
+        )
+    settings = sweep_results.settings_of(rows)
     metrics = [name for name in rows[0] if "/" in name and not name.startswith("0")]
     metrics = [name for name in metrics if name.split("/")[-1] != "games"]
     if "grpo" in {name.split("/")[0] for name in metrics}:
@@ -327,13 +329,13 @@ def sweep_report(folder: str | Path, markdown: bool = False) -> str:
     body = [[_cell(row[name]) for name in columns] + [row["trial"]] for row in rows]
     blocks = [table([[*header, "trial"], *body])]
     try:
-        metric = sweeps.objective(rows)
+        metric = sweep_results.objective(rows)
     except ValueError as error:
         return "\n\n".join([*blocks, f"Nothing to compare: {error}."])
-    if found := sweeps.effects(rows, metric):
+    if found := sweep_results.effects(rows, metric):
         blocks += [f"Effect on {metric}:\n\n{table(_effect_rows(found))}", EFFECTS_NOTE]
-    winner = sweeps.best(rows, metric)
-    number = len(sweeps.measured(rows, metric))
+    winner = sweep_results.best(rows, metric)
+    number = len(sweep_results.measured(rows, metric))
     said = f"Best of {number} by {metric}: {winner['trial']}, {_cell(winner[metric])}."
     if number > 1:
         said += " Being chosen flatters it: repeat it with other seeds before you report its number."
@@ -352,7 +354,7 @@ def sweep_figures(folder: str | Path) -> list[Path]:
     from wordlelib import plots
 
     folder = Path(folder)
-    figures = plots.sweep_figures(sweeps.read_table(folder))
+    figures = plots.sweep_figures(sweep_results.read_table(folder))
     return [plots.save(figure, folder / "figures", name)[0] for name, figure in figures.items()]
 
 

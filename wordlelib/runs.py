@@ -170,6 +170,24 @@ def status(folder: str | Path) -> dict[str, Any]:
     return found
 
 
+def state(folder: str | Path) -> str:
+    """What a stage folder is: absent, running, failed, done, or torn.
+
+    Done needs whole metrics and a notebook whose cells all ran; torn is said to be done, or nothing
+    that can be read, without being whole.
+    """
+    folder = Path(folder)
+    try:
+        said = status(folder)["status"]
+        if said == "done":
+            require_complete_notebook(folder / f"{folder.name}.ipynb")
+            if not isinstance(read_json(folder / "metrics.json"), dict):
+                return "torn"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "torn"
+    return said
+
+
 def mark_failed(folder: str | Path, error: str) -> None:
     """Say in the status of a stage that it failed and why."""
     write_json(Path(folder) / "status.json", {**status(folder), "status": "failed", "error": error})

@@ -1,0 +1,174 @@
+"""Sweeps in several processes, locally and on Ray: what a kill of any of them leaves behind."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, write_tiny_recipe
+
+from wordlelib import runs, sweep_results, sweeps
+
+
+def test_two_workers_take_a_card_each_and_no_more_workers_than_cards(tiny, file, out, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
+    used, busy = [], set()
+
+    def apart(job, environment, stop):
+        card = environment["CUDA_VISIBLE_DEVICES"]
+        assert card not in busy
+        busy.add(card)
+        time.sleep(0.05)
+        busy.discard(card)
+        used.append(card)
+
+    monkeypatch.setattr(sweeps, "apart", apart)
+    jobs = [sweeps.Job(str(k), str(out), {}, {}) for k in range(6)]
+    assert len(list(sweeps._workers(2)(jobs))) == 6 and set(used) == {"4", "6"}
+    with pytest.raises(ValueError, match="--workers 3: a trial takes a whole GPU, and here are 2"):
+        sweeps._executor(3, False)
+    for workers, on_ray in ((0, False), (2, True)):
+        with pytest.raises(ValueError, match="--"):
+            sweeps._executor(workers, on_ray)
+
+
+@pytest.fixture
+def apart(tmp_path, write_notebook):
+    """A checkout of its own with a copy of the package; start(text, *options) begins a sweep in a process."""
+    root = tmp_path / "checkout"
+    (root / "notebooks" / "recipes").mkdir(parents=True)
+    shutil.copytree(ROOT / "wordlelib", root / "wordlelib", ignore=shutil.ignore_patterns("__pycache__"))
+    write_tiny_recipe(root, write_notebook)
+    begun = []
+
+    def start(text, *options):
+        (root / "sweep.yaml").write_text(text)
+        command = [sys.executable, "-m", "wordlelib", "sweep", "sweep.yaml", "--out", "out", *options]
+        process = subprocess.Popen(
+            command,
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": str(root)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        begun.append(process)
+        return process
+
+    start.out = root / "out"
+    yield start
+    for process in begun:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+SLOW = "recipe: tiny\nstages: [01_data_synthesis, 02_sft]\ngrid:\n  02_sft.max_minutes: [{}]\n"
+
+
+def wait_for(what, seconds=150):
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return found
+
+
+def kernels(out):
+    return [int(path.read_text()) for path in out.glob("max*/02_sft/kernel.txt") if path.read_text()]
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def statuses(out):
+    return {
+        path.parts[-3]: runs.status(path.parent)["status"] for path in out.glob("max*/02_sft/status.json")
+    }
+
+
+def parent(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads processes from /proc")
+
+
+@needs_proc
+def test_a_killed_trial_fails_alone_and_a_killed_runner_leaves_nothing_running(apart):
+    """kill -9 of a trial's process, then of the runner; then the same command goes on."""
+    process = apart(SLOW.format("0.001, 1.0, 2.0"), "--workers", "2")
+    wait_for(lambda: "max_minutes=0.001" in statuses(apart.out) and len(kernels(apart.out)) > 1)
+    slow = apart.out / "max_minutes=1.0" / "02_sft"
+    pid = wait_for(lambda: (slow / "kernel.txt").is_file() and int((slow / "kernel.txt").read_text() or 0))
+    os.kill(parent(pid), signal.SIGKILL)
+    wait_for(lambda: runs.status(slow)["status"] == "failed")
+    assert runs.status(slow)["error"] == "killed by signal 9"
+    wait_for(lambda: not alive(pid), 20)
+    wait_for(lambda: len(kernels(apart.out)) == 3)
+    process.kill()
+    process.wait()
+    wait_for(lambda: not any(alive(pid) for pid in kernels(apart.out)), 20)
+    assert statuses(apart.out) == {
+        "max_minutes=0.001": "done",
+        "max_minutes=1.0": "failed",
+        "max_minutes=2.0": "failed",
+    }
+    first = runs.status(apart.out / "max_minutes=0.001" / "02_sft")
+    again = apart(SLOW.format("0.001, 0.002"))
+    shown, _ = again.communicate(timeout=150)
+    assert again.returncode == 0, shown
+    assert "max_minutes=0.001: finished, kept" in shown and "shared/" not in shown
+    assert runs.status(apart.out / "max_minutes=0.001" / "02_sft") == first
+
+
+@needs_proc
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_ctrl_c_ends_the_trials_and_their_kernels_and_says_so(apart, workers):
+    process = apart(SLOW.format("1.0, 2.0"), "--workers", workers)
+    wait_for(lambda: len(kernels(apart.out)) == int(workers))
+    process.send_signal(signal.SIGINT)
+    shown, _ = process.communicate(timeout=20)
+    assert process.returncode == 130, shown
+    assert "interrupted: the same command goes on" in shown and "Traceback" not in shown
+    wait_for(lambda: not any(alive(pid) for pid in kernels(apart.out)), 20)
+    assert set(statuses(apart.out).values()) == {"failed"}
+    assert "done" not in (apart.out / sweep_results.TABLE).read_text()
+
+
+def test_a_notebook_whose_kernel_dies_fails_its_trial_alone(apart, write_notebook):
+    path = apart.out.parent / "notebooks" / "02_sft.ipynb"
+    notebook = json.loads(path.read_text())
+    kill = "import os\nif stage.config.max_minutes == 0.001: os.kill(os.getpid(), 9)"
+    notebook["cells"][-2]["source"] = kill
+    path.write_text(json.dumps(notebook))
+    process = apart(SLOW.format("0.001, 0.002"))
+    shown, _ = process.communicate(timeout=150)
+    assert process.returncode == 1, shown
+    assert statuses(apart.out) == {"max_minutes=0.001": "failed", "max_minutes=0.002": "done"}
+
+
+@needs_proc
+def test_ray_places_trials_and_one_whose_worker_is_killed_fails_alone(apart):
+    pytest.importorskip("ray", reason="needs the extra [sweep]")
+    process = apart(SLOW.format("0.001, 1.0"), "--ray")
+    slow = apart.out / "max_minutes=1.0" / "02_sft"
+    pid = wait_for(lambda: (slow / "kernel.txt").is_file() and int((slow / "kernel.txt").read_text() or 0))
+    wait_for(lambda: statuses(apart.out).get("max_minutes=0.001") == "done")
+    os.kill(parent(parent(pid)), signal.SIGKILL)  # kernel, the trial's process, Ray's worker
+    shown, _ = process.communicate(timeout=150)
+    assert process.returncode == 1, shown
+    assert "max_minutes=0.001: done" in shown and "max_minutes=1.0: " in shown
+    wait_for(lambda: not alive(pid), 20)
+    assert statuses(apart.out)["max_minutes=1.0"] != "done"
+    assert statuses(apart.out)["max_minutes=0.001"] == "done"
