@@ -27,13 +27,13 @@ def shipped() -> Words:
 
 
 def example(stage: str, **changes: object) -> dict[str, object]:
-    """Values for every parameter of a stage that `params.resolve` accepts."""
+    """Values for every parameter of a stage that `params.resolve` accepts; 05 reads no stage of its run."""
     by_kind = {bool: False, int: 0, float: 0.0, str: "", list: []}
     values = {}
     for name, param in params.PARAMETERS[stage].items():
         first = param.choices[0] if param.choices and param.kind is str else by_kind[param.kind]
         values[name] = first if param.low is None else param.kind(max(first, param.low))
-    fitting = {"run": "results/x", "max_steps": 2, "batch_size": 4, "model": "nano"}
+    fitting = {"run": "results/x", "max_steps": 2, "batch_size": 4, "model": "nano", "runs": ["results/y"]}
     return values | {name: value for name, value in fitting.items() if name in values} | changes
 
 

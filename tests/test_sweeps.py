@@ -144,10 +144,13 @@ def test_a_wrong_file_is_met_with_one_sentence_before_anything_starts(
 
 def test_a_player_whose_model_no_stage_makes_is_met_before_anything_starts():
     stages = {"02_sft": example("02_sft"), "03_grpo": example("03_grpo", control=False)}
-    with pytest.raises(ValueError, match=r"sft_continued needs 03_grpo\.control true"):
-        trials._check_players({**stages, "04_eval": {"players": ["sft", "sft_continued"]}})
-    with pytest.raises(ValueError, match="player grpo needs stage 03_grpo"):
-        trials._check_players({"02_sft": stages["02_sft"], "04_eval": {"players": ["grpo"]}})
+    stages |= {"01_data_synthesis": example("01_data_synthesis")}
+    with pytest.raises(ValueError, match=r"sft_continued of 04_eval needs 03_grpo\.control true"):
+        trials._check_inputs({**stages, "04_eval": {"players": ["sft", "sft_continued"]}})
+    del stages["03_grpo"]
+    with pytest.raises(ValueError, match="player grpo of 04_eval needs 03_grpo: name it among the stages"):
+        trials._check_inputs({**stages, "04_eval": {"players": ["grpo"]}})
+    trials._check_inputs({"04_eval": {"players": ["greedy"], "data_from": "shipped"}})
 
 
 def test_the_sweep_files_of_the_project_can_be_run():

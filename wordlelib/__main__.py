@@ -89,7 +89,6 @@ def evaluate(args: argparse.Namespace) -> None:
     if not args.run:
         raise ValueError("name a run with --run, or a model with --endpoint, --model and --out")
     stage, out = "04_eval", args.run.resolve()
-    runs.finished_stage(out, "01_data_synthesis")
     config = out / stage / "config.yaml"
     before = runs.read_yaml(config) if config.is_file() else {}
     before.pop("rules", None)

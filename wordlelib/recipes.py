@@ -114,6 +114,9 @@ def plan(
         folder = out / stage
         state = runs.status(folder)["status"]
         if state != "done" or overwrite:
+            for earlier in params.inputs(stage, values):
+                if earlier not in stages:
+                    runs.finished_input(out, earlier)
             stages[stage] = values
         elif not resume:
             raise ValueError(

@@ -19,13 +19,6 @@ from wordlelib import params, recipes, runs
 
 SEARCHES = ("grid", "trials", "random")
 KEYS = ("recipe", "set", "stages", *SEARCHES, "n", "seed")
-NEEDS = {
-    "02_sft": ("01_data_synthesis",),
-    "03_grpo": ("01_data_synthesis", "02_sft"),
-    "04_eval": ("01_data_synthesis",),
-    "05_analysis": ("04_eval",),
-}
-PLAYER_NEEDS = {"untrained": "02_sft", "sft": "02_sft", "sft_continued": "03_grpo", "grpo": "03_grpo"}
 LONGEST_NAME = 80  # letters of a folder's name
 TRIES = 100  # draws for each random trial: a few choices may give the same trial again
 
@@ -101,9 +94,6 @@ def _chosen_stages(file: Mapping[str, Any], recipe: Mapping[str, Any]) -> list[s
     for stage in chosen:
         if stage not in recipe:
             raise ValueError(f"recipe {file['recipe']} has no stage {stage!r}; it has {', '.join(recipe)}")
-    for stage in chosen:
-        if missing := [need for need in NEEDS.get(stage, ()) if need not in chosen]:
-            raise ValueError(f"stages: {stage} needs {missing[0]}; name it too")
     return [stage for stage in recipe if stage in chosen]
 
 
@@ -132,7 +122,7 @@ def _with(stages: Mapping[str, dict[str, Any]], settings: Settings) -> dict[str,
 def _trial(base: Mapping[str, dict[str, Any]], settings: Settings, columns: list[str]) -> Trial:
     stages = {stage: params.resolve(stage, values) for stage, values in _with(base, settings).items()}
     params.check_stages(stages)
-    _check_players(stages)
+    _check_inputs(stages)
     own = {}
     for target in columns:
         stage, name = _target(target, stages)
@@ -140,16 +130,16 @@ def _trial(base: Mapping[str, dict[str, Any]], settings: Settings, columns: list
     return Trial(_trial_name(own), own, stages)
 
 
-def _check_players(stages: Mapping[str, Mapping[str, Any]]) -> None:
-    """Players of 04 whose model no stage makes would stop every trial at its end."""
-    for player in stages.get("04_eval", {}).get("players", ()):
-        need = PLAYER_NEEDS.get(player)
-        if need and need not in stages:
-            raise ValueError(f"04_eval: player {player} needs stage {need}; leave it out of players")
-        if player == "sft_continued" and not stages["03_grpo"]["control"]:
-            raise ValueError(
-                "04_eval: player sft_continued needs 03_grpo.control true; leave it out of players"
-            )
+def _check_inputs(stages: Mapping[str, Mapping[str, Any]]) -> None:
+    """A stage that reads what no stage makes would stop every trial, a player of 04 at its end."""
+    for stage, values in stages.items():
+        for earlier, reader in params.inputs(stage, values).items():
+            if earlier not in stages:
+                raise ValueError(f"{reader} needs {earlier}: name it among the stages, or leave {reader} out")
+    if "sft_continued" in stages.get("04_eval", {}).get("players", ()) and not stages["03_grpo"]["control"]:
+        raise ValueError(
+            "player sft_continued of 04_eval needs 03_grpo.control true; leave it out of players"
+        )
 
 
 def _choices(values: Any, target: str) -> list[Any]:
