@@ -389,6 +389,39 @@ def test_a_second_runner_is_refused_and_a_lock_without_its_runner_is_none(made, 
     assert sweeps.run(file, out) == 0
 
 
+def test_a_sweep_is_kept_without_notebooks_and_weights_and_still_gives_its_report(made, file, out, capsys):
+    fail_once(made, FIRST, recipes.StageFailed("boom"))
+    assert sweeps.run(file, out) == 1
+    (out / "beta=0.5_temperature=2.0" / "03_grpo" / "model").mkdir()
+    capsys.readouterr()
+    assert main(["report", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert main(["report", "--keep", str(out)]) == 0
+    kept = runs.project_root() / "results" / "reference" / "sweep"
+    assert "kept in results/reference/sweep" in capsys.readouterr().out
+    names = {path.name for path in kept.rglob("*") if path.is_file()}
+    assert names == {
+        *("sweep.yaml", "sweep.csv", "parallel_coordinates.svg", "setting_effects.svg"),
+        *("config.yaml", "environment.json", "metrics.json", "status.json"),
+    }
+    assert not any(path.is_symlink() for path in kept.rglob("*")) and (kept / FIRST).is_dir()
+    assert main(["report", str(kept)]) == 0
+    assert capsys.readouterr().out.partition("Figure:")[0] == shown.partition("Figure:")[0]
+
+
+def test_a_sweep_of_which_nothing_is_done_is_not_kept(made, file, out, capsys):
+    def fault(stage, folder):
+        raise recipes.StageFailed("boom")
+
+    made.fault = fault
+    assert sweeps.run(file, out) == 4
+    capsys.readouterr()
+    assert main(["report", "--keep", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert "sweep.csv: no trial is done" in error and error.count("\n") == 1
+    assert not (runs.project_root() / "results").exists()
+
+
 def test_the_report_names_the_command_of_the_best_trial(made, file, out, capsys):
     assert main(["sweep", str(file), "--out", str(out)]) == 0
     shown = capsys.readouterr().out

@@ -190,7 +190,8 @@ def report_runs(args: argparse.Namespace) -> None:
     reference = root / "results" / "reference"
     if args.keep:
         for folder in args.runs:
-            print("kept in", runs.shown_path(report.keep_run(folder, reference)))
+            keep = report.keep_sweep if sweep_results.is_sweep(folder) else report.keep_run
+            print("kept in", runs.shown_path(keep(folder, reference)))
     if args.readme:
         report.update_readme(root / "README.md", reference)
         plan.update_page()
