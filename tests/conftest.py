@@ -1,7 +1,7 @@
 """Shared by all tests: the shipped lists, small notebooks, and property tests that know no clock."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -62,6 +62,15 @@ def write_notebook() -> Callable[..., Path]:
         return path
 
     return write
+
+
+def took_a_card_each(trials: Iterable[Path], cards: Iterable[str]) -> None:
+    """Assert that stages of several trials ran at the same time, and each saw another one of the cards."""
+    records = [runs.read_json(stage / "environment.json") for stage in trials]
+    for record in records:
+        print(*(f"{name} {record[name]}" for name in ("gpu_visible", "started", "ended")))
+    assert sorted(record["gpu_visible"] for record in records) == sorted(cards)
+    assert max(record["started"] for record in records) < min(record["ended"] for record in records)
 
 
 INPUTS = {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -10,12 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, write_tiny_recipe
+from conftest import ROOT, took_a_card_each, write_tiny_recipe
 
 from wordlelib import runs, sweep_results, sweeps
 
 
-def test_two_workers_take_a_card_each_and_no_more_workers_than_cards(tiny, file, out, monkeypatch):
+def test_two_workers_take_a_card_each_and_no_more_workers_than_cards(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
     used, busy = [], set()
 
@@ -28,7 +29,7 @@ def test_two_workers_take_a_card_each_and_no_more_workers_than_cards(tiny, file,
         used.append(card)
 
     monkeypatch.setattr(sweeps, "apart", apart)
-    jobs = [sweeps.Job(str(k), str(out), {}, {}) for k in range(6)]
+    jobs = [sweeps.Job(str(k), str(tmp_path), {}, {}) for k in range(6)]
     assert len(list(sweeps._workers(2)(jobs))) == 6 and set(used) == {"4", "6"}
     with pytest.raises(ValueError, match="--workers 3: a trial takes a whole GPU, and here are 2"):
         sweeps._executor(3, False)
@@ -46,22 +47,29 @@ def apart(tmp_path, write_notebook):
     write_tiny_recipe(root, write_notebook)
     begun = []
 
-    def start(text, *options):
+    def start(text, *options, env=None, before=lambda: None):
         (root / "sweep.yaml").write_text(text)
         command = [sys.executable, "-m", "wordlelib", "sweep", "sweep.yaml", "--out", "out", *options]
         process = subprocess.Popen(
             command,
             cwd=root,
-            env={**os.environ, "PYTHONPATH": str(root)},
+            env={**os.environ, "PYTHONPATH": str(root), **(env or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+            preexec_fn=lambda: (signal.signal(signal.SIGINT, signal.default_int_handler), before()),
         )
         begun.append(process)
         return process
 
-    start.out = root / "out"
+    def work(source):
+        """Put another cell in place of the one in which 02 works for `max_minutes`."""
+        path = root / "notebooks" / "02_sft.ipynb"
+        notebook = json.loads(path.read_text())
+        notebook["cells"][-2]["source"] = source
+        path.write_text(json.dumps(notebook))
+
+    start.out, start.work = root / "out", work
     yield start
     for process in begun:
         process.kill()
@@ -133,6 +141,122 @@ def test_a_killed_trial_fails_alone_and_a_killed_runner_leaves_nothing_running(a
 
 
 @needs_proc
+def test_a_runner_killed_in_the_middle_of_a_trial_that_it_makes_itself_leaves_nothing_running(apart):
+    """kill -9 of a runner without workers: the trial goes on saying that it runs, and is made again."""
+    process = apart(SLOW.format("0.001, 2.0"))
+    [pid, *_] = wait_for(lambda: len(found := kernels(apart.out)) == 2 and found)
+    process.kill()
+    process.wait()
+    wait_for(lambda: not any(alive(pid) for pid in kernels(apart.out)), 20)
+    assert statuses(apart.out) == {"max_minutes=0.001": "done", "max_minutes=2.0": "running"}
+    again = apart(SLOW.format("0.001, 0.002"))
+    shown, _ = again.communicate(timeout=150)
+    assert again.returncode == 0 and "max_minutes=0.001: finished, kept" in shown, shown
+
+
+@needs_proc
+def test_of_two_runners_the_second_is_refused_and_the_first_goes_on(apart):
+    first = apart(SLOW.format("0.05, 0.06"))
+    wait_for(lambda: kernels(apart.out))
+    second = apart(SLOW.format("0.05, 0.06"))
+    shown, _ = second.communicate(timeout=60)
+    assert second.returncode == 2 and "another runner is at work in out: wait for its end" in shown
+    shown, _ = first.communicate(timeout=150)
+    assert first.returncode == 0, shown
+    assert set(statuses(apart.out).values()) == {"done"}
+
+
+def test_two_workers_give_their_trials_a_card_each_at_the_same_time(apart):
+    """As `test_gpu` has it with two real ones: what the kernels of two trials see, and when."""
+    env = {"CUDA_VISIBLE_DEVICES": "4,6"}
+    process = apart(SLOW.format("0.05, 0.051"), "--workers", "2", env=env)
+    shown, _ = process.communicate(timeout=150)
+    assert process.returncode == 0, shown
+    took_a_card_each(apart.out.glob("max*/02_sft"), ["4", "6"])
+
+
+# Disks --------------------------------------------------------------------------------------------
+
+BIG = "(stage.dir / 'weights').write_bytes(bytes(8_000_000 * (stage.config.max_minutes == 0.001)))"
+
+
+def test_a_trial_that_the_system_lets_write_no_more_fails_alone(apart):
+    """Real errors of the system: a file above the limit of the process, a device that is always full."""
+    import resource
+
+    apart.work(BIG)
+    most = (4_000_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+    process = apart(
+        SLOW.format("0.001, 0.002"), before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, most)
+    )
+    shown, _ = process.communicate(timeout=150)
+    assert process.returncode == 1 and "File too large" in shown, shown
+    assert statuses(apart.out) == {"max_minutes=0.001": "failed", "max_minutes=0.002": "done"}
+    apart.work("(stage.dir / 'log.jsonl').symlink_to('/dev/full')\nstage.log({'step': 1})")
+    process = apart(SLOW.format("0.001, 0.002"))
+    shown, _ = process.communicate(timeout=150)
+    assert process.returncode == 1 and "max_minutes=0.001: notebook 02_sft stopped in" in shown, shown
+    assert "No space left on device" in shown and "max_minutes=0.002: finished, kept" in shown
+    apart.work("1")
+    (apart.out / "max_minutes=0.001" / "02_sft" / "log.jsonl").unlink()
+    process = apart(SLOW.format("0.001, 0.002"))
+    shown, _ = process.communicate(timeout=150)
+    assert process.returncode == 0, shown
+    assert set(statuses(apart.out).values()) == {"done"}
+
+
+def test_a_disk_that_is_full_loses_nothing_and_once_it_has_room_only_the_rest_is_made(apart):
+    """A real file system of 3 MB, in a namespace of its own; skipped where the system allows none."""
+    alone = ["unshare", "--map-root-user", "--mount", "sh", "-ec"]
+    mount = "mount -t tmpfs -o size=3m tmpfs "
+    try:
+        subprocess.run([*alone, f"{mount} /mnt"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no file system can be mounted here without privileges: {error}")
+    apart.work(BIG)
+    root = apart.out.parent
+    (root / "out").mkdir()
+    (root / "sweep.yaml").write_text(SLOW.format("0.002, 0.001, 0.003"))
+    sweep = f"{shlex.quote(sys.executable)} -m wordlelib sweep sweep.yaml --out out"
+    script = f"""{mount} out
+        {sweep} > first.txt 2>&1 || echo "exit $?" >> first.txt
+        cp -r out first
+        mount -o remount,size=64m tmpfs out
+        {sweep} > second.txt 2>&1; cp -r out second"""
+    done = subprocess.run(
+        [*alone, script], cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, timeout=300
+    )
+    first, second = ((root / name).read_text() for name in ("first.txt", "second.txt"))
+    assert done.returncode == 0, first + second
+    assert "No space left on device" in first and "exit " in first and "Traceback" not in first
+    assert statuses(root / "first")["max_minutes=0.002"] == "done"
+    assert statuses(root / "first")["max_minutes=0.001"] in ("failed", "running")
+    assert "max_minutes=0.002: finished, kept" in second and "shared/" not in second
+    assert set(statuses(root / "second").values()) == {"done"} and len(statuses(root / "second")) == 3
+
+
+def test_a_results_folder_that_may_not_be_written_is_one_sentence(apart):
+    """Modes are real; root, whom they do not bind, gives up that privilege first (Linux)."""
+    from ctypes import CDLL
+
+    drop, override = 24, 1  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE: <linux/prctl.h>, <linux/capability.h>
+    libc = CDLL(None)
+    apart.out.mkdir()
+    apart.out.chmod(0o555)
+    try:
+        process = apart(SLOW.format("0.001"), before=lambda: libc.prctl(drop, override, 0, 0, 0))
+        shown, _ = process.communicate(timeout=60)
+    finally:
+        apart.out.chmod(0o755)
+    assert process.returncode == 2 and shown.count("\n") == 1, shown
+    assert "cannot write the folder out (Permission denied): choose another --out" in shown
+    assert not list(apart.out.iterdir())
+
+
+# Interrupts and kernels -----------------------------------------------------------------------------
+
+
+@needs_proc
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_ctrl_c_ends_the_trials_and_their_kernels_and_says_so(apart, workers):
     process = apart(SLOW.format("1.0, 2.0"), "--workers", workers)
@@ -146,12 +270,8 @@ def test_ctrl_c_ends_the_trials_and_their_kernels_and_says_so(apart, workers):
     assert "done" not in (apart.out / sweep_results.TABLE).read_text()
 
 
-def test_a_notebook_whose_kernel_dies_fails_its_trial_alone(apart, write_notebook):
-    path = apart.out.parent / "notebooks" / "02_sft.ipynb"
-    notebook = json.loads(path.read_text())
-    kill = "import os\nif stage.config.max_minutes == 0.001: os.kill(os.getpid(), 9)"
-    notebook["cells"][-2]["source"] = kill
-    path.write_text(json.dumps(notebook))
+def test_a_notebook_whose_kernel_dies_fails_its_trial_alone(apart):
+    apart.work("import os\nif stage.config.max_minutes == 0.001: os.kill(os.getpid(), 9)")
     process = apart(SLOW.format("0.001, 0.002"))
     shown, _ = process.communicate(timeout=150)
     assert process.returncode == 1, shown

@@ -300,6 +300,7 @@ def test_a_sweep_whose_first_stage_fails_has_an_empty_table_and_says_why(made, f
 
 
 def test_a_full_disk_fails_the_trial_and_says_so(made, file, out, capsys):
+    """The error is made up here and in the next test; `test_sweep_processes` has real ones."""
     fail_once(made, FIRST, OSError(errno.ENOSPC, "No space left on device"))
     assert sweeps.run(file, out) == 1
     assert f"{FIRST}: [Errno 28] No space left on device" in capsys.readouterr().out
@@ -360,6 +361,7 @@ def test_a_torn_shared_stage_is_made_again_for_unfinished_trials_only(made, file
 
 
 def test_a_clock_that_jumps_changes_nothing(made, file, out, monkeypatch):
+    """Each look at it (the one place is `runs.now`) finds it seven hours back; setting a real one takes root."""
     hours = iter(range(10_000, 0, -7))
     monkeypatch.setattr(runs, "now", lambda: f"2026-01-01T{next(hours):05d}")
     assert sweeps.run(file, out) == 0
@@ -368,6 +370,7 @@ def test_a_clock_that_jumps_changes_nothing(made, file, out, monkeypatch):
 
 
 def test_a_results_folder_that_cannot_be_written_is_one_sentence(made, file, tmp_path, capsys, monkeypatch):
+    """A file in its place, and a read-only file system (made up); `test_sweep_processes` has a real mode."""
     (tmp_path / "plain").write_text("")
     assert main(["sweep", str(file), "--out", str(tmp_path / "plain" / "x")]) == 2
     assert "cannot write the folder" in capsys.readouterr().err

@@ -242,7 +242,7 @@ def output_of(*command: str) -> str | None:
 
 
 def environment() -> dict[str, Any]:
-    """Code, versions and machine of a run: no user name, host name, path or environment variable."""
+    """Code, versions and machine of a run: no user name, host name or path; of its GPU the number."""
     import platform
     from importlib import metadata
 
@@ -264,6 +264,7 @@ def environment() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "gpu": name or None,
         "gpu_driver": driver or None,
+        "gpu_visible": os.environ.get("CUDA_VISIBLE_DEVICES"),  # which card was a trial's own
         "packages": versions,
     }
 
