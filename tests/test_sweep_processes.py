@@ -80,6 +80,15 @@ def apart(tmp_path, write_notebook):
 SLOW = "recipe: tiny\nstages: [01_data_synthesis, 02_sft]\ngrid:\n  02_sft.max_minutes: [{}]\n"
 
 
+# What a trial may do instead: wait for something, for two minutes at most.
+WAIT = """
+import time
+out, end = stage.dir.parents[1], time.monotonic() + 120
+while not {} and time.monotonic() < end:
+    time.sleep(0.1)
+"""
+
+
 def wait_for(what, seconds=150):
     end = time.monotonic() + seconds
     while not (found := what()):
@@ -144,7 +153,7 @@ def test_a_killed_trial_fails_alone_and_a_killed_runner_leaves_nothing_running(a
 def test_a_runner_killed_in_the_middle_of_a_trial_that_it_makes_itself_leaves_nothing_running(apart):
     """kill -9 of a runner without workers: the trial goes on saying that it runs, and is made again."""
     process = apart(SLOW.format("0.001, 2.0"))
-    [pid, *_] = wait_for(lambda: len(found := kernels(apart.out)) == 2 and found)
+    wait_for(lambda: len(kernels(apart.out)) == 2)
     process.kill()
     process.wait()
     wait_for(lambda: not any(alive(pid) for pid in kernels(apart.out)), 20)
@@ -156,11 +165,13 @@ def test_a_runner_killed_in_the_middle_of_a_trial_that_it_makes_itself_leaves_no
 
 @needs_proc
 def test_of_two_runners_the_second_is_refused_and_the_first_goes_on(apart):
-    first = apart(SLOW.format("0.05, 0.06"))
-    wait_for(lambda: kernels(apart.out))
-    second = apart(SLOW.format("0.05, 0.06"))
+    apart.work(WAIT.format("(out.parent / 'go').exists()"))
+    first = apart(SLOW.format("0.001, 0.002"))
+    wait_for(lambda: statuses(apart.out))
+    second = apart(SLOW.format("0.001, 0.002"))
     shown, _ = second.communicate(timeout=60)
     assert second.returncode == 2 and "another runner is at work in out: wait for its end" in shown
+    (apart.out.parent / "go").touch()
     shown, _ = first.communicate(timeout=150)
     assert first.returncode == 0, shown
     assert set(statuses(apart.out).values()) == {"done"}
@@ -168,8 +179,8 @@ def test_of_two_runners_the_second_is_refused_and_the_first_goes_on(apart):
 
 def test_two_workers_give_their_trials_a_card_each_at_the_same_time(apart):
     """As `test_gpu` has it with two real ones: what the kernels of two trials see, and when."""
-    env = {"CUDA_VISIBLE_DEVICES": "4,6"}
-    process = apart(SLOW.format("0.05, 0.051"), "--workers", "2", env=env)
+    apart.work(WAIT.format("len(list(out.glob('max*/02_sft/status.json'))) == 2"))
+    process = apart(SLOW.format("0.001, 0.002"), "--workers", "2", env={"CUDA_VISIBLE_DEVICES": "4,6"})
     shown, _ = process.communicate(timeout=150)
     assert process.returncode == 0, shown
     took_a_card_each(apart.out.glob("max*/02_sft"), ["4", "6"])

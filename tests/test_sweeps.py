@@ -361,7 +361,7 @@ def test_a_torn_shared_stage_is_made_again_for_unfinished_trials_only(made, file
 
 
 def test_a_clock_that_jumps_changes_nothing(made, file, out, monkeypatch):
-    """Each look at it (the one place is `runs.now`) finds it seven hours back; setting a real one takes root."""
+    """Made up: each look at it, which `runs.now` alone takes, finds it seven hours back."""
     hours = iter(range(10_000, 0, -7))
     monkeypatch.setattr(runs, "now", lambda: f"2026-01-01T{next(hours):05d}")
     assert sweeps.run(file, out) == 0
