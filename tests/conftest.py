@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from wordlelib import params, runs
+from wordlelib import params, recipes, runs
 from wordlelib.words import Words, load_words
 
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -78,6 +78,7 @@ INPUTS = {
     "02_sft": ("01_data_synthesis",),
     "03_grpo": ("01_data_synthesis", "02_sft"),
 }
+GRID = "recipe: tiny\ngrid:\n  03_grpo.beta: [0.0, 0.5]\n  03_grpo.temperature: [1.0, 2.0]\n"
 WORK = """
 import os, pathlib, time
 (stage.dir / "kernel.txt").write_text(str(os.getpid()))
@@ -107,3 +108,45 @@ def write_tiny_recipe(root: Path, write_notebook: Callable[..., Path]) -> Path:
 def tiny(project: Path, write_notebook: Callable[..., Path]) -> Path:
     """A checkout with the recipe `tiny`."""
     return write_tiny_recipe(project, write_notebook)
+
+
+@pytest.fixture
+def made(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Stages are made in this process within milliseconds; the list of what was made, in order.
+
+    `made.fault(stage, run folder)` may raise in the middle of a stage.
+    """
+
+    class Made(list):
+        fault = staticmethod(lambda stage, out: None)
+
+    record = Made()
+
+    def execute(stage, values, out):
+        (out / stage).mkdir(parents=True, exist_ok=True)
+        run = runs.start(stage, values)
+        record.append(f"{out.parent.name}/{out.name}/{stage}")
+        for name in INPUTS[stage]:
+            run.input(name)
+        record.fault(stage, out)
+        cell = {"cell_type": "code", "source": ["1"], "execution_count": 1, "outputs": [], "metadata": {}}
+        runs.write_json(run.dir / f"{stage}.ipynb", {"cells": [cell]})
+        run.log({"step": 1, "frac_reward_zero_std": 0.25, "top_guess_share": 0.1})
+        run.finish({"final_reward": values.get("beta", 0) + values.get("temperature", 0), "steps": 2})
+
+    monkeypatch.setattr(recipes, "execute", execute)
+    return record
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """The folder of a sweep, not there yet."""
+    return tmp_path / "sweep"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A sweep file of four trials."""
+    path = tmp_path / "sweep.yaml"
+    path.write_text(GRID)
+    return path

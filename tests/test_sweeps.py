@@ -8,52 +8,10 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import INPUTS, ROOT, example
+from conftest import GRID, INPUTS, ROOT, example
 
 from wordlelib import recipes, runs, sweep_results, sweeps, trials
 from wordlelib.__main__ import main
-
-GRID = "recipe: tiny\ngrid:\n  03_grpo.beta: [0.0, 0.5]\n  03_grpo.temperature: [1.0, 2.0]\n"
-
-
-@pytest.fixture
-def made(tiny, monkeypatch):
-    """Stages are made in this process within milliseconds; the list of what was made, in order.
-
-    `made.fault(stage, run folder)` may raise in the middle of a stage.
-    """
-
-    class Made(list):
-        fault = staticmethod(lambda stage, out: None)
-
-    record = Made()
-
-    def execute(stage, values, out):
-        (out / stage).mkdir(parents=True, exist_ok=True)
-        run = runs.start(stage, values)
-        record.append(f"{out.parent.name}/{out.name}/{stage}")
-        for name in INPUTS[stage]:
-            run.input(name)
-        record.fault(stage, out)
-        cell = {"cell_type": "code", "source": ["1"], "execution_count": 1, "outputs": [], "metadata": {}}
-        runs.write_json(run.dir / f"{stage}.ipynb", {"cells": [cell]})
-        run.log({"step": 1, "frac_reward_zero_std": 0.25, "top_guess_share": 0.1})
-        run.finish({"final_reward": values.get("beta", 0) + values.get("temperature", 0), "steps": 2})
-
-    monkeypatch.setattr(recipes, "execute", execute)
-    return record
-
-
-@pytest.fixture
-def out(tmp_path):
-    return tmp_path / "sweep"
-
-
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "sweep.yaml"
-    path.write_text(GRID)
-    return path
 
 
 def grpo(made):

@@ -316,8 +316,8 @@ def require_local(folder: str) -> str:
     """`folder`; raises ValueError for an address such as s3://bucket/run, which is no folder to rename in."""
     if "://" in folder:
         raise ValueError(
-            f"the run folder {folder} is an address: mount it (NFS, SSHFS, rclone, s3fs) and name the "
-            "mounted folder, or copy the finished run there"
+            f"the run folder {folder} is an address: name a folder of this machine, and the address by "
+            "--store of `run` or `sweep`; or mount it (NFS, SSHFS, rclone, s3fs)"
         )
     return folder
 

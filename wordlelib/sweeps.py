@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wordlelib import restart, runs
+from wordlelib import restart, runs, store
 from wordlelib.sweep_results import TABLE, Row, finished, write_table
 from wordlelib.trials import Trial, read_sweep
 
@@ -212,18 +212,23 @@ def _check_unchanged(trials: Sequence[Trial], out: Path) -> None:
 # Running ----------------------------------------------------------------------------------------
 
 
-def run(path: str | Path, out: Path, workers: int = 1, on_ray: bool = False) -> int:
+def run(path: str | Path, out: Path, workers: int = 1, on_ray: bool = False, address: str = "") -> int:
     """Make every trial of a sweep file that is not finished in `out`; return how many failed.
 
     workers: trials at once, each in a process of its own and, where there are GPUs, on a card of its own;
     1 runs in this process. on_ray: Ray places the trials instead, on this machine or its cluster.
+    address: where finished stages are taken from and copied to (`store`).
     Everything is checked before anything starts: raises ValueError with one sentence for a wrong file, for
     a folder made with other settings or in use, PermissionError for one that cannot be written.
     """
     trials = read_sweep(path)
     executor = _executor(workers, on_ray)
-    _check_unchanged(trials, out)
+    if address:
+        store.check(address)
     with locked(out, wait=False):
+        if address:
+            store.fetch(address, out)
+        _check_unchanged(trials, out)
         runs.write_text(out / FILE, Path(path).read_text(encoding="utf-8"))
         rows: dict[str, Row] = {}
         write_table(trials, out, rows)
@@ -248,8 +253,12 @@ def run(path: str | Path, out: Path, workers: int = 1, on_ray: bool = False) -> 
                             write_table(trials, out, rows)
                         except OSError as problem:  # said again at the end, if it lasts
                             print(f"{TABLE} could not be written: {problem}", file=sys.stderr, flush=True)
+                        if address and not error:
+                            store.offer(f"{address.rstrip('/')}/{job.name}", Path(job.out))
         finally:
             write_table(trials, out, rows)
+        if address:
+            store.send(address, out)
     return len([name for name in failed if not name.startswith("shared/")])
 
 
