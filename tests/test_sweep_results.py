@@ -1,6 +1,7 @@
 """What a sweep's table says: effects of settings with intervals, the report and figures from it alone."""
 
 import pytest
+from conftest import ROOT
 
 from wordlelib import plots, sweep_results
 from wordlelib.__main__ import main
@@ -66,6 +67,20 @@ def test_the_report_of_a_sweep_needs_its_table_alone(tmp_path, capsys):
     assert main(["report", "--markdown", str(folder)]) == 0
     assert "| beta | seed | status |" in capsys.readouterr().out
     assert sweep_results.expand([folder, tmp_path]) == ([folder / "beta=0.2_seed=1", tmp_path], [folder])
+
+
+def test_the_readme_says_of_the_kept_sweep_what_its_table_says():
+    rows = sweep_results.read_table(ROOT / "results" / "reference" / "grpo-beta")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = sweep_results.effects(rows, sweep_results.objective(rows))
+    assert [(row["setting"], row["value"]) for row in found] == [
+        ("03_grpo.beta", "0.2"),
+        ("03_grpo.temperature", "1.0"),
+    ]
+    for row in found:
+        name = row["setting"].partition(".")[2]
+        said = f"{name} {row['value']} by {row['difference']:+.3f} ({row['low']:+.3f} to {row['high']:+.3f})"
+        assert said in readme
 
 
 def test_a_sweep_of_which_nothing_is_done_is_one_sentence(tmp_path, capsys):
