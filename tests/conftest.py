@@ -97,7 +97,8 @@ def write_tiny_recipe(root: Path, write_notebook: Callable[..., Path]) -> Path:
         cells += [f"stage.input({name!r})" for name in inputs]
         cells += [WORK] * (stage == "02_sft")
         cells.append(
-            "stage.finish({'final_reward': float(stage.config.seed), 'final_loss': 0.5, 'steps': 2})"
+            "reward = float(stage.config.seed + getattr(stage.config, 'beta', 0))\n"
+            "stage.finish({'final_reward': reward, 'final_loss': 0.5, 'steps': 2})"
         )
         write_notebook(root / "notebooks" / f"{stage}.ipynb", *cells)
         (folder / f"{stage}.yaml").write_text("")

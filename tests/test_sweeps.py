@@ -5,6 +5,7 @@ Here stages are made in this process; `test_sweep_processes` has real ones.
 
 import errno
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -187,7 +188,7 @@ def test_new_code_makes_shared_stages_anew_for_new_trials_and_keeps_what_was_beg
 
 
 def test_a_loop_of_runs_gives_the_same_numbers(made, file, out):
-    """What the README says: `run` on each trial, by the command that the report names."""
+    """`run` on each trial, by the command that the report names."""
     assert sweeps.run(file, out) == 0
     for trial in trials.read_sweep(file):
         settings = [f"{target}={value}" for target, value in trial.settings.items()]
@@ -198,6 +199,30 @@ def test_a_loop_of_runs_gives_the_same_numbers(made, file, out):
             assert runs.read_json(alone / stage / "metrics.json") == runs.read_json(
                 out / trial.name / stage / "metrics.json"
             )
+
+
+def test_the_papermill_loop_of_the_readme_gives_the_same_numbers(tiny, file, out):
+    """The very lines of the README, on real notebooks that end at once, for two trials."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [loop] = [part for part in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "papermill" in part]
+    for old, new in (("cpu-demo", "tiny"), ("[0.0, 0.2], [0.5, 1.0]", "[0.0, 0.5], [1.0]")):
+        assert old in loop
+        loop = loop.replace(old, new)
+    exec(loop, {})
+    file.write_text(GRID.replace("[1.0, 2.0]", "[1.0]"))
+    assert sweeps.run(file, out) == 0
+    for trial in trials.read_sweep(file):
+        for stage in INPUTS:
+            alone = (
+                tiny / "results" / "loop" / f"beta={trial.settings['03_grpo.beta']}_temperature=1.0" / stage
+            )
+            kept = out / trial.name / stage
+            assert runs.state(alone) == "done"
+            assert runs.read_json(alone / "metrics.json") == runs.read_json(kept / "metrics.json")
+            configs = [runs.read_yaml(folder / "config.yaml") for folder in (alone, kept)]
+            for config in configs:
+                del config["run"], config["overwrite"]
+            assert configs[0] == configs[1] | {"resume": False} if "resume" in configs[1] else configs[1]
 
 
 # Faults, in this process ------------------------------------------------------------------------
