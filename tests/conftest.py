@@ -73,11 +73,7 @@ def took_a_card_each(trials: Iterable[Path], cards: Iterable[str]) -> None:
     assert max(record["started"] for record in records) < min(record["ended"] for record in records)
 
 
-INPUTS = {
-    "01_data_synthesis": (),
-    "02_sft": ("01_data_synthesis",),
-    "03_grpo": ("01_data_synthesis", "02_sft"),
-}
+INPUTS = {stage: params.INPUTS.get(stage, ()) for stage in ("01_data_synthesis", "02_sft", "03_grpo")}
 GRID = "recipe: tiny\ngrid:\n  03_grpo.beta: [0.0, 0.5]\n  03_grpo.temperature: [1.0, 2.0]\n"
 WORK = """
 import os, pathlib, time

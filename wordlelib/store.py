@@ -98,10 +98,10 @@ def _differs(address: str, stage: Path) -> str:
 @contextmanager
 def _opened(address: str) -> Iterator[tuple[Any, str]]:
     """The file system of an address and the path in it; what it raises becomes one sentence."""
-    import fsspec
-
     local = address.startswith(("file://", "local://"))  # a disk has folders, which must be made
     try:
+        import fsspec
+
         files, root = fsspec.url_to_fs(address, **({"auto_mkdir": True} if local else {}))
         files.invalidate_cache()  # another machine may have written there
         yield files, root.rstrip("/")
