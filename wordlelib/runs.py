@@ -403,9 +403,14 @@ def start(stage: str, namespace: Mapping[str, Any]) -> Run:
     config = parameters(stage, namespace)
     if not config.run:
         raise ValueError(f"{stage}: run is empty; name a run folder such as 'results/mine'")
-    folder = project_path(config.run) / stage
     for earlier in params.inputs(stage, vars(config)):
-        finished_input(folder.parent, earlier)  # before a finished stage is emptied
+        finished_input(project_path(config.run), earlier)  # before a finished stage is emptied
+    return open_stage(stage, config)
+
+
+def open_stage(stage: str, config: SimpleNamespace) -> Run:
+    """As `start`, from checked parameters, and for inputs that are not in its run folder."""
+    folder = project_path(config.run) / stage
     if (tracker := getattr(config, "tracker", "none")) != "none":
         from wordlelib.trackers import require
 
