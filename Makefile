@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: .venv/installed
 	$(BIN)/python -m wordlelib run --recipe cpu-demo --out $(RUN) --resume
 
-test: lint .venv/sweep
+test: lint .venv/sweep .venv/track
 	$(BIN)/python -m pytest
 
 test-gpu:
@@ -46,7 +46,7 @@ clean:
 	$(BIN)/python -m pip install --no-compile -e '.[train,lab,endpoint,test]'
 	@touch $@
 
-# Ray, some 80 MB, is for its tests only; the demo goes without.
-.venv/sweep: .venv/installed
-	$(BIN)/python -m pip install --no-compile -e '.[sweep]' || echo "No Ray for this Python: its test is skipped."
+# For their tests only, the demo goes without: Ray (some 80 MB to fetch) and the trackers (160 MB on disk).
+.venv/sweep .venv/track: .venv/installed
+	$(BIN)/python -m pip install --no-compile -e '.[$(@F)]' || echo "No extra [$(@F)] here: its tests are skipped."
 	@touch $@

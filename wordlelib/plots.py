@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from wordlelib import evaluate, svg, sweeps
+from wordlelib import evaluate, svg, sweep_results
 from wordlelib.runs import write_text
 
 Row = Mapping[str, Any]
@@ -368,14 +368,14 @@ def information(bits: Mapping[str, float]) -> Any:
 def sweep_figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Name to figure for the rows of a `sweep.csv`; none when fewer than two trials can be compared."""
     try:
-        metric = sweeps.objective(rows)
+        metric = sweep_results.objective(rows)
     except ValueError:
         return {}
-    if len(sweeps.measured(rows, metric)) < 2:
+    if len(sweep_results.measured(rows, metric)) < 2:
         return {}
     return {
         "parallel_coordinates": parallel_coordinates(rows, metric),
-        "setting_effects": setting_effects(sweeps.effects(rows, metric), metric),
+        "setting_effects": setting_effects(sweep_results.effects(rows, metric), metric),
     }
 
 
@@ -385,8 +385,8 @@ def parallel_coordinates(rows: Sequence[Row], metric: str) -> Any:
     Every axis runs from its least value to its greatest; a setting of texts or of up to six values has them
     evenly spaced. The axes name both ends; a point names its trial and value on a pointer.
     """
-    rows = sorted(sweeps.measured(rows, metric), key=lambda row: row[metric])
-    names = [*sweeps.settings_of(rows), metric]
+    rows = sorted(sweep_results.measured(rows, metric), key=lambda row: row[metric])
+    names = [*sweep_results.settings_of(rows), metric]
     places = {name: _axis_places([row[name] for row in rows], even=name != metric) for name in names}
     ends = {
         name: f"{name.rpartition('.')[2]}: {_end(min(at, key=at.get))} to {_end(max(at, key=at.get))}"
@@ -442,7 +442,7 @@ def _between(first: str, second: str, share: float) -> str:
 
 
 def setting_effects(effects: Sequence[Row], metric: str) -> Any:
-    """Bars of `sweeps.effects`: the change of the metric by each value of each setting, with whiskers."""
+    """Bars of `sweep_results.effects`: what each value of each setting changes, with whiskers."""
     known = [row for row in effects if row["low"] is not None] or list(effects)
     names = [f"{row['setting'].partition('.')[2]} {row['value']} (not {row['against']})" for row in known]
     values = [row["difference"] for row in known]

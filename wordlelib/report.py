@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wordlelib import recipes, sweeps
+from wordlelib import recipes, sweep_results
 from wordlelib.evaluate import COMPARISONS, by_player, games_file, read_games, summarise
 from wordlelib.params import PLAYERS
 from wordlelib.rules import Rules, require_same_rules
@@ -19,6 +19,7 @@ from wordlelib.runs import (
     finished_stage,
     read_json,
     read_yaml,
+    replacing_folder,
     require_complete_notebook,
     shown_path,
     write_text,
@@ -32,6 +33,7 @@ KEPT = (
     *("*/*.ipynb", "*/*.yaml", "*/*.json", "*/*.csv", "*/log.jsonl", "*/games.jsonl*"),
     *("*/control/log.jsonl", "*/figures/*.svg"),
 )
+KEPT_OF_TRIALS = ("config.yaml", "environment.json", "metrics.json", "status.json")
 
 SIGNALS = ("03_grpo/frac_reward_zero_std", "03_grpo/top_guess_share")
 EFFECTS_NOTE = (
@@ -120,21 +122,41 @@ def keep_run(run: str | Path, reference: str | Path) -> Path:
     for notebook in source.glob("*/*.ipynb"):
         require_complete_notebook(notebook)
     target = Path(reference) / source.name
-    temporary = target.with_name(f".{target.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    for path in sorted(path for pattern in KEPT for path in source.glob(pattern)):
-        copy = temporary / path.relative_to(source)
+    with replacing_folder(target) as temporary:
+        _copy(source, KEPT, temporary)
+        games = games_file(temporary / STAGE)
+        if games and games.suffix != ".gz":  # text of a model shrinks to a tenth
+            packed = gzip.compress(
+                games.read_bytes(), mtime=0
+            )  # no time in it: the same games, the same file
+            games.with_name("games.jsonl.gz").write_bytes(packed)
+            games.unlink()
+    return target
+
+
+def keep_sweep(sweep: str | Path, reference: str | Path) -> Path:
+    """Copy what is evidence of a sweep to `<reference>/<its name>`, and return that folder.
+
+    Kept: its file, table and figures (as SVG), and the configs, environments, metrics and statuses of its
+    trials, failed ones included. Notebooks, logs and games of a trial are kept by `keep_run` on the trial.
+    A kept sweep of the same name is replaced. Raises ValueError for one of which no trial is done.
+    """
+    source = Path(sweep).resolve()
+    sweep_results.best_trial(source)
+    trials = [row["trial"] for row in sweep_results.read_table(source)]
+    patterns = [f"{trial}/*/{name}" for trial in trials for name in KEPT_OF_TRIALS]
+    target = Path(reference) / source.name
+    with replacing_folder(target) as temporary:
+        _copy(source, ("sweep.yaml", sweep_results.TABLE, "figures/*.svg", *patterns), temporary)
+    return target
+
+
+def _copy(source: Path, patterns: Iterable[str], target: Path) -> None:
+    """Copy the files that match to the same places in another folder; links become what they point to."""
+    for path in sorted(path for pattern in patterns for path in source.glob(pattern)):
+        copy = target / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
-    if (
-        games := games_file(temporary / STAGE)
-    ) and games.suffix != ".gz":  # text of a model shrinks to a tenth
-        packed = gzip.compress(games.read_bytes(), mtime=0)  # no time in it: the same games, the same file
-        games.with_name("games.jsonl.gz").write_bytes(packed)
-        games.unlink()
-    shutil.rmtree(target, ignore_errors=True)
-    temporary.rename(target)
-    return target
 
 
 def update_readme(readme: str | Path, reference: str | Path) -> None:
@@ -172,6 +194,8 @@ def with_part(path: str | Path, start: str, end: str, body: str) -> str:
 def _reference_tables(reference: Path) -> str:
     groups: dict[str, list[Evaluated]] = {}
     for stage in sorted(reference.glob(f"**/{STAGE}")):
+        if sweep_results.is_sweep(stage.parent.parent):
+            continue  # its trials have a table of their own
         run = read_run(stage.parent)
         groups.setdefault(run.rules.digest, []).append(run)
     tables = [_report(runs, piped, commands=True) for runs in groups.values()]
@@ -313,10 +337,12 @@ def sweep_report(folder: str | Path, markdown: bool = False) -> str:
     Raises ValueError naming a sweep of which no trial has ended.
     """
     folder, table = Path(folder), piped if markdown else _aligned
-    rows = sweeps.read_table(folder)
+    rows = sweep_results.read_table(folder)
     if not rows:
-        raise ValueError(f"{shown_path(folder / sweeps.TABLE)} has no row: no trial of this sweep has ended")
-    settings = sweeps.settings_of(rows)
+        raise ValueError(
+            f"{shown_path(folder / sweep_results.TABLE)} has no row: no trial of this sweep has ended"
+        )
+    settings = sweep_results.settings_of(rows)
     metrics = [name for name in rows[0] if "/" in name and not name.startswith("0")]
     metrics = [name for name in metrics if name.split("/")[-1] != "games"]
     if "grpo" in {name.split("/")[0] for name in metrics}:
@@ -327,13 +353,13 @@ def sweep_report(folder: str | Path, markdown: bool = False) -> str:
     body = [[_cell(row[name]) for name in columns] + [row["trial"]] for row in rows]
     blocks = [table([[*header, "trial"], *body])]
     try:
-        metric = sweeps.objective(rows)
+        metric = sweep_results.objective(rows)
     except ValueError as error:
         return "\n\n".join([*blocks, f"Nothing to compare: {error}."])
-    if found := sweeps.effects(rows, metric):
+    if found := sweep_results.effects(rows, metric):
         blocks += [f"Effect on {metric}:\n\n{table(_effect_rows(found))}", EFFECTS_NOTE]
-    winner = sweeps.best(rows, metric)
-    number = len(sweeps.measured(rows, metric))
+    winner = sweep_results.best(rows, metric)
+    number = len(sweep_results.measured(rows, metric))
     said = f"Best of {number} by {metric}: {winner['trial']}, {_cell(winner[metric])}."
     if number > 1:
         said += " Being chosen flatters it: repeat it with other seeds before you report its number."
@@ -352,7 +378,7 @@ def sweep_figures(folder: str | Path) -> list[Path]:
     from wordlelib import plots
 
     folder = Path(folder)
-    figures = plots.sweep_figures(sweeps.read_table(folder))
+    figures = plots.sweep_figures(sweep_results.read_table(folder))
     return [plots.save(figure, folder / "figures", name)[0] for name, figure in figures.items()]
 
 
