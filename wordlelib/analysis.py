@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wordlelib.evaluate import wilson
+from wordlelib.data import read_jsonl
+from wordlelib.evaluate import CONDITIONS, wilson
 from wordlelib.game import Turn
 from wordlelib.inference import Comparison, compare, mean_interval
 from wordlelib.solver import Solver, pattern_code, pattern_text
@@ -21,10 +22,6 @@ from wordlelib.words import Split
 Record = Mapping[str, Any]
 Flags = dict[str, np.ndarray]
 NEEDED = ("secret", "turns", "won", "n_guesses", "player", "rules", "preplayed")
-# What was made easier in a game, as fields of its record; the strict harness leaves all of them at none.
-# preplayed: turns made before the player began; retries: answers thrown away and asked for again;
-# best_of: games of which this one was chosen.
-CONDITIONS = ("preplayed", "retries", "best_of")
 BLOCK = 1 << 24  # bytes of a games file that are parsed at a time
 SAMPLE = 500  # games whose states are searched for the best guess: tens of milliseconds a state
 
@@ -83,11 +80,9 @@ def read(path: str | Path, digest: str | None = None) -> dict[str, Games]:
         with pa.input_stream(str(path), compression="detect") as stream:
             table = json.read_json(stream, json.ReadOptions(block_size=BLOCK), options)
     except (pa.ArrowInvalid, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        if not Path(path).stat().st_size:
+        if not read_jsonl(path):  # names the line that is at fault, if there is one
             return {}
-        raise ValueError(f"{path}: not whole JSON lines of games ({error}); or half written") from None
+        raise ValueError(f"{path}: not game records ({error})") from None
     return _by_player(table, str(path), digest)
 
 
@@ -396,6 +391,7 @@ def summary(games: Games, flags: Flags | None = None) -> dict[str, float | int |
     number, counted = won_in(games), guesses_or_loss(games)
     n, turns, won = len(number), int(games.taken.sum()), int((number > 0).sum())
     low, high = wilson(won, n) if n else (None, None)
+    easier = {name: int(values.sum()) for name, values in games.conditions.items()}
     shares = {
         f"{name}_share": _ratio(flags[flag].sum(), turns)
         for name, flag in (
@@ -411,7 +407,8 @@ def summary(games: Games, flags: Flags | None = None) -> dict[str, float | int |
         "mean_guesses_won": _ratio(number.sum(), won),
         "mean_guesses_loss7": _ratio(counted.sum(), n),
         **shares,
-        **{name: int(games.conditions[name].sum()) for name in CONDITIONS if name == "preplayed"},
+        "preplayed": easier["preplayed"],
+        **{name: easier[name] for name in CONDITIONS[1:] if easier[name]},
     }
 
 
@@ -449,7 +446,7 @@ def describe(measured: Measured) -> dict[str, Any]:
 
     Beyond `summary`: `mean_guesses_won_interval` and `mean_guesses_loss7_interval` (bootstrap 95%), `histogram` (wins
     by guess and `X`), `hard_mode_wins` (share of all games) with its Wilson interval, `green_share`,
-    `yellow_share`, `grey_share`, `bits_per_turn`, and of CONDITIONS the games that had any.
+    `yellow_share`, `grey_share` and `bits_per_turn`.
     """
     games, flags = measured.games, measured.flags
     number, n, turns = won_in(games), len(games.secret), int(games.taken.sum())
@@ -465,7 +462,6 @@ def describe(measured: Measured) -> dict[str, Any]:
         "hard_mode_wins_interval": wilson(hard, n) if n else None,
         **{f"{name}_share": _ratio(flags[name].sum(), turns) for name in ("green", "yellow", "grey")},
         "bits_per_turn": float(np.nanmean(bits)) if known else None,
-        **{f"games_with_{name}": int((games.conditions[name] > 0).sum()) for name in CONDITIONS},
     }
 
 

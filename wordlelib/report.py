@@ -7,12 +7,12 @@ played under different rules never share a table.
 
 import gzip
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wordlelib import recipes, sweeps
-from wordlelib.evaluate import COMPARISONS, by_player, games_file, read_games, summarise
+from wordlelib import analysis, recipes, sweeps
+from wordlelib.evaluate import COMPARISONS, games_file
 from wordlelib.params import PLAYERS
 from wordlelib.rules import Rules, require_same_rules
 from wordlelib.runs import (
@@ -28,6 +28,7 @@ STAGE = "04_eval"
 START, END = "<!-- results:start -->", "<!-- results:end -->"
 SPLITS = {"all": "All secrets", "heldout": "Held-out secrets"}
 SECRETS_SHOWN = 50
+MARKS = {"preplayed": "pre-played turns", "retries": "retries", "discarded": "best of several games"}
 KEPT = (
     *("*/*.ipynb", "*/*.yaml", "*/*.json", "*/*.csv", "*/log.jsonl", "*/games.jsonl*"),
     *("*/control/log.jsonl", "*/figures/*.svg"),
@@ -44,12 +45,17 @@ Row = list[str]
 
 
 class Evaluated(NamedTuple):
-    """One run: its folder, rules, flat metrics, and the secrets played (empty without games.jsonl)."""
+    """One run: its folder, rules, flat metrics, and the games of each player (none without games.jsonl)."""
 
     folder: Path
     rules: Rules
     metrics: dict[str, Any]
-    secrets: tuple[str, ...]
+    games: dict[str, analysis.Games]
+
+    @property
+    def secrets(self) -> list[str]:
+        """The secrets played, sorted."""
+        return sorted({secret for games in self.games.values() for secret in games.secrets()})
 
 
 def read_run(folder: str | Path) -> Evaluated:
@@ -73,26 +79,25 @@ def read_run(folder: str | Path) -> Evaluated:
             f"{shown_path(stage)}: metrics.json was made under rules {metrics.get('rules')}, but config.yaml "
             f"gives {rules.digest}: run notebook {STAGE} again"
         )
-    games = games_file(stage)
-    secrets = _checked_secrets(games, rules, metrics) if games else ()
-    return Evaluated(Path(folder).resolve(), rules, metrics, secrets)
+    path = games_file(stage)
+    games = _checked_games(path, rules, metrics) if path else {}
+    return Evaluated(Path(folder).resolve(), rules, metrics, games)
 
 
-def _checked_secrets(path: Path, rules: Rules, metrics: dict[str, Any]) -> tuple[str, ...]:
-    """The secrets of games.jsonl, once its games are seen to give the same metrics."""
-    records = read_games(path, rules)
-    groups = by_player(records)
+def _checked_games(path: Path, rules: Rules, metrics: dict[str, Any]) -> dict[str, analysis.Games]:
+    """The games of games.jsonl, once they are seen to give the same metrics."""
+    groups = analysis.read(path, rules.digest)
     named = {key.split("/")[0] for key in metrics if key.endswith("/all/games")} - {"optimal"}
     if lost := sorted(named - set(groups)):
         raise ValueError(f"{shown_path(path)} lacks the games of {lost[0]!r}: run notebook {STAGE} again")
     for player, own in groups.items():
-        for name, value in summarise(own).items():
+        for name, value in analysis.summary(own).items():
             if metrics.get(key := f"{player}/all/{name}") != value:
                 raise ValueError(
                     f"{shown_path(path)} gives {key} = {value}, but metrics.json says {metrics.get(key)}: "
                     f"run notebook {STAGE} again"
                 )
-    return tuple(sorted({record["secret"] for record in records}))
+    return groups
 
 
 def terminal_table(paths: Iterable[str | Path]) -> str:
@@ -238,7 +243,7 @@ def _row(run: Evaluated, player: str, split: str) -> Row:
         return run.metrics.get(f"{player}/{split}/{name}")
 
     return [
-        player + " (pre-played turns)" * bool(value("preplayed")),
+        player + marks({name: value(name) for name in MARKS}),
         _number(value("games"), ","),
         _number(value("win_rate"), ".1%"),
         f"{_number(value('win_rate_low'), '.1%')} to {_number(value('win_rate_high'), '.1%')}",
@@ -249,6 +254,12 @@ def _row(run: Evaluated, player: str, split: str) -> Row:
         _number(value("inconsistent_share"), ".1%"),
         shown_path(run.folder),
     ]
+
+
+def marks(easier: Mapping[str, float | None]) -> str:
+    """What made a player's games easier than the strict rules (`evaluate.CONDITIONS`), as a remark."""
+    said = [text for name, text in MARKS.items() if easier.get(name)]
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _number(value: float | None, style: str) -> str:
@@ -291,9 +302,10 @@ def _p(value: float) -> str:
 
 
 def _secrets_line(run: Evaluated) -> str:
-    shown, hidden = run.secrets[:SECRETS_SHOWN], len(run.secrets) - SECRETS_SHOWN
+    secrets = run.secrets
+    shown, hidden = secrets[:SECRETS_SHOWN], len(secrets) - SECRETS_SHOWN
     more = f" and {hidden:,} more in {shown_path(run.folder)}/{STAGE}/games.jsonl" if hidden > 0 else ""
-    return f"Secrets of {shown_path(run.folder)} ({len(run.secrets):,}): {', '.join(shown)}{more}."
+    return f"Secrets of {shown_path(run.folder)} ({len(secrets):,}): {', '.join(shown)}{more}."
 
 
 def _aligned(rows: list[Row]) -> str:
