@@ -7,6 +7,7 @@ them. The definitions are those of `game` and `evaluate`, which say them one gam
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -434,11 +435,12 @@ def measure(games: Games, solver: Solver | None = None) -> Measured:
     return Measured(games, turn_flags(games), None if solver is None else bits_gained(games, solver))
 
 
-def part(measured: Measured, secrets: Iterable[str]) -> Measured:
-    """The games on some secrets."""
+def part_of(games: Games | Measured, secrets: Iterable[str]) -> Any:
+    """The games, measured or not, on some secrets."""
     wanted = set(secrets)
-    inside = np.array([word in wanted for word in measured.games.words], bool)
-    return measured.take(inside[measured.games.secret])
+    own = games.games if isinstance(games, Measured) else games
+    inside = np.array([word in wanted for word in own.words], bool)
+    return games.take(inside[own.secret])
 
 
 def describe(measured: Measured) -> dict[str, Any]:
@@ -611,19 +613,22 @@ def word_lists(
     results: Mapping[str, Mapping[str, Sequence[int]]], players: Sequence[str]
 ) -> dict[str, list[str]]:
     """Secrets by how the `players` fared, over secrets that all of them played: `won_by_all`, `lost_by_all`, and for
-    each later player against the one before it `gained_by_<player>` and `lost_again_by_<player>`.
+    each player and each before it in the list `gained_by_<player>_over_<other>` and
+    `lost_again_by_<player>_after_<other>`.
 
     A secret played several times counts as won when every game on it was.
     """
     common = {
-        word: [min(own[p]) > 0 for p in players] for word, own in results.items() if set(players) <= set(own)
+        word: [min(own[player]) > 0 for player in players]
+        for word, own in results.items()
+        if set(players) <= set(own)
     }
     lists = {
         "won_by_all": [word for word, won in common.items() if all(won)],
         "lost_by_all": [word for word, won in common.items() if not any(won)],
     }
-    for before, player in zip(range(len(players)), players[1:], strict=False):
-        after = before + 1
-        lists[f"gained_by_{player}"] = [w for w, won in common.items() if won[after] and not won[before]]
-        lists[f"lost_again_by_{player}"] = [w for w, won in common.items() if won[before] and not won[after]]
+    for (i, other), (j, player) in combinations(enumerate(players), 2):
+        gained = [word for word, won in common.items() if won[j] and not won[i]]
+        lost = [word for word, won in common.items() if won[i] and not won[j]]
+        lists |= {f"gained_by_{player}_over_{other}": gained, f"lost_again_by_{player}_after_{other}": lost}
     return lists
