@@ -4,10 +4,8 @@
 them. The definitions are those of `game` and `evaluate`, which say them one game at a time.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +16,6 @@ from wordlelib.evaluate import CONDITIONS, wilson
 from wordlelib.game import Turn
 from wordlelib.inference import Comparison, compare, mean_interval
 from wordlelib.solver import Solver, pattern_code, pattern_text
-from wordlelib.words import Split
 
 Record = Mapping[str, Any]
 Flags = dict[str, np.ndarray]
@@ -30,10 +27,10 @@ SAMPLE = 500  # games whose states are searched for the best guess: tens of mill
 class Games(NamedTuple):
     """Games of one player under one set of rules: G games of up to T turns, over W words of L letters.
 
-    words, letters [W, L]: every word named, and its letters as small numbers. secret [G], guess [G, T]: indices
-    into them, -1 for no guess. code [G, T]: feedback as in `solver.pattern_matrix`, -1 without any.
-    nonword, taken [G, T]: the guess is no word; the player took this turn (it is not pre-played).
-    length [G]: turns of a game. conditions: name to [G].
+    words, letters [W, L]: every word named, and its letters as small numbers. secret [G], guess [G, T]:
+    indices into them, -1 for no guess. code [G, T]: feedback as in `solver.pattern_matrix`, -1 without any.
+    nonword, taken [G, T]: the guess is no word; the player took this turn (it is not pre-played). length [G]:
+    turns of a game. conditions: name to [G].
     """
 
     player: str
@@ -145,7 +142,9 @@ def _games(table: Any, where: str, digest: str) -> Games:
     flat = turns.flatten()
     length = np.diff(turns.offsets.to_numpy())
     game = np.repeat(np.arange(len(length)), length)
-    number = np.arange(len(flat)) - np.repeat(turns.offsets.to_numpy()[:-1] - turns.offsets[0].as_py(), length)
+    number = np.arange(len(flat)) - np.repeat(
+        turns.offsets.to_numpy()[:-1] - turns.offsets[0].as_py(), length
+    )
 
     def encoded(array: Any) -> tuple[np.ndarray, list[str]]:
         coded = array.dictionary_encode()
@@ -268,8 +267,8 @@ def turn_flags(games: Games) -> Flags:
 
 
 def _contradictions(games: Games, which: np.ndarray, past: int, turn: int) -> list[np.ndarray]:
-    """Of some games [N]: whether the guess of `turn` contradicts a green, a yellow, a grey mark of the guess of
-    `past`, and whether it breaks hard mode by it."""
+    """Of some games [N]: whether the guess of `turn` contradicts a green, a yellow, a grey mark of the guess
+    of `past`, and whether it breaks hard mode by it."""
     before, after = games.letters[games.guess[which, past]], games.letters[games.guess[which, turn]]
     length = before.shape[1]
     marks = games.code[which, past][:, None] // 3 ** np.arange(length) % 3
@@ -289,7 +288,7 @@ def hard_mode_wins(games: Games, flags: Flags) -> np.ndarray:
 
 
 class _Walk:
-    """The distinct states that games pass through, turn by turn: their candidates and, asked for, histories."""
+    """The distinct states that games pass through, turn by turn: their candidates and histories."""
 
     def __init__(self, games: Games, solver: Solver) -> None:
         self.games, self.solver = games, solver
@@ -418,7 +417,7 @@ def _ratio(part: Any, whole: int) -> float | None:
 
 
 class Measured(NamedTuple):
-    """A player's games, what was wrong with their turns, and the bits of each turn (None without a solver)."""
+    """A player's games, what was wrong with their turns, the bits of each turn (None without a solver)."""
 
     games: Games
     flags: Flags
@@ -444,11 +443,13 @@ def part_of(games: Games | Measured, secrets: Iterable[str]) -> Any:
 
 
 def describe(measured: Measured) -> dict[str, Any]:
-    """All that a table says of one player, flat; shares are of the turns the player took, None where undefined.
+    """All that a table says of one player, flat; shares are of the turns the player took, None where
+    undefined.
 
-    Beyond `summary`: `mean_guesses_won_interval` and `mean_guesses_loss7_interval` (bootstrap 95%), `histogram` (wins
-    by guess and `X`), `hard_mode_wins` (share of all games) with its Wilson interval, `green_share`,
-    `yellow_share`, `grey_share` and `bits_per_turn`.
+    Beyond `summary`: `mean_guesses_won_interval` and `mean_guesses_loss7_interval` (bootstrap 95%),
+    `histogram` (wins by guess and `X`), `hard_mode_wins` (share of all games) with its Wilson interval,
+    `green_share`, `yellow_share`, `grey_share`, `hard_share` (guesses that break that rule) and
+    `bits_per_turn`.
     """
     games, flags = measured.games, measured.flags
     number, n, turns = won_in(games), len(games.secret), int(games.taken.sum())
@@ -462,7 +463,7 @@ def describe(measured: Measured) -> dict[str, Any]:
         "histogram": histogram(games),
         "hard_mode_wins": _ratio(hard, n),
         "hard_mode_wins_interval": wilson(hard, n) if n else None,
-        **{f"{name}_share": _ratio(flags[name].sum(), turns) for name in ("green", "yellow", "grey")},
+        **{f"{name}_share": _ratio(flags[name].sum(), turns) for name in ("green", "yellow", "grey", "hard")},
         "bits_per_turn": float(np.nanmean(bits)) if known else None,
     }
 
@@ -517,8 +518,8 @@ def agree(first: Games, second: Games) -> str | None:
 def paired(first: Games, second: Games) -> Comparison:
     """`inference.compare` on the secrets that both played.
 
-    Raises ValueError that names the field in which they cannot be paired: `rules`, `secret` (none in common, or
-    several games a secret), or one of CONDITIONS.
+    Raises ValueError that names the field in which they cannot be paired: `rules`, `secret` (none in common,
+    or several games a secret), or one of CONDITIONS.
     """
     if field := agree(first, second):
         raise ValueError(
@@ -529,106 +530,3 @@ def paired(first: Games, second: Games) -> Comparison:
     a, b = first.take(left), second.take(right)
     won = list(zip((won_in(a) > 0).tolist(), (won_in(b) > 0).tolist(), strict=True))
     return compare(won, list(zip(guesses_or_loss(a).tolist(), guesses_or_loss(b).tolist(), strict=True)))
-
-
-# Kinds of secrets -------------------------------------------------------------------------------
-
-
-class Kind(NamedTuple):
-    """What may make a secret hard. repeated: a letter stands in it twice. neighbours: answers that differ in one
-    letter. commonness: mean over its distinct letters of the share of answers that have the letter.
-
-    Commonness is of letters in the answer list, not of the word in the language: no word frequencies
-    are shipped, and none are guessed.
-    """
-
-    repeated: bool
-    neighbours: int
-    commonness: float
-
-
-def kinds(answers: Sequence[str]) -> dict[str, Kind]:
-    """The kind of every answer."""
-    having = Counter(letter for word in answers for letter in set(word))
-    patterns = Counter(_with_gaps(answers))
-    return {
-        word: Kind(
-            len(set(word)) < len(word),
-            sum(patterns[gap] - 1 for gap in _with_gaps([word])),
-            sum(having[letter] for letter in sorted(set(word))) / len(set(word)) / len(answers),
-        )
-        for word in answers
-    }
-
-
-def _with_gaps(words: Iterable[str]) -> Iterable[tuple[int, str]]:
-    return ((place, word[:place] + word[place + 1 :]) for word in words for place in range(len(word)))
-
-
-NEIGHBOURS = ((0, 0), (1, 3), (4, 7), (8, math.inf))
-
-
-def kind_groups(kinds: Mapping[str, Kind]) -> dict[tuple[str, str], list[str]]:
-    """(question, group) to the secrets in it; the letters' commonness is cut into thirds of the answers."""
-    thirds = np.quantile([kind.commonness for kind in kinds.values()], [1 / 3, 2 / 3])
-    named = ("rarest third", "middle third", "commonest third")
-    groups: dict[tuple[str, str], list[str]] = {
-        **{("letters", name): [] for name in ("all different", "one repeated")},
-        **{("letters in the list", name): [] for name in named},
-        **{("neighbours", _span(*span)): [] for span in NEIGHBOURS},
-    }
-    for word, kind in kinds.items():
-        groups["letters", "one repeated" if kind.repeated else "all different"].append(word)
-        groups["letters in the list", named[int(np.searchsorted(thirds, kind.commonness, "left"))]].append(
-            word
-        )
-        span = next(s for s in NEIGHBOURS if s[0] <= kind.neighbours <= s[1])
-        groups["neighbours", _span(*span)].append(word)
-    return groups
-
-
-def _span(low: int, high: float) -> str:
-    return str(low) if low == high else f"{low} or more" if high == math.inf else f"{low} to {high}"
-
-
-# Words ------------------------------------------------------------------------------------------
-
-
-def split_name(split: Split) -> dict[str, str]:
-    """Secret to the part of the split it belongs to."""
-    named = {"train": split.train, "val": split.val, "heldout": split.test}
-    return {word: name for name, words in named.items() for word in words}
-
-
-def results_by_word(players: Mapping[str, Games]) -> dict[str, dict[str, list[int]]]:
-    """Secret to player to the guesses of its games, 0 for a loss."""
-    results: dict[str, dict[str, list[int]]] = {}
-    for player, games in players.items():
-        for word, number in zip(games.secrets(), won_in(games).tolist(), strict=True):
-            results.setdefault(word, {}).setdefault(player, []).append(number)
-    return dict(sorted(results.items()))
-
-
-def word_lists(
-    results: Mapping[str, Mapping[str, Sequence[int]]], players: Sequence[str]
-) -> dict[str, list[str]]:
-    """Secrets by how the `players` fared, over secrets that all of them played: `won_by_all`, `lost_by_all`, and for
-    each player and each before it in the list `gained_by_<player>_over_<other>` and
-    `lost_again_by_<player>_after_<other>`.
-
-    A secret played several times counts as won when every game on it was.
-    """
-    common = {
-        word: [min(own[player]) > 0 for player in players]
-        for word, own in results.items()
-        if set(players) <= set(own)
-    }
-    lists = {
-        "won_by_all": [word for word, won in common.items() if all(won)],
-        "lost_by_all": [word for word, won in common.items() if not any(won)],
-    }
-    for (i, other), (j, player) in combinations(enumerate(players), 2):
-        gained = [word for word, won in common.items() if won[j] and not won[i]]
-        lost = [word for word, won in common.items() if won[i] and not won[j]]
-        lists |= {f"gained_by_{player}_over_{other}": gained, f"lost_again_by_{player}_after_{other}": lost}
-    return lists

@@ -25,8 +25,8 @@ from wordlelib.words import Split, Words
 Record = dict[str, Any]
 Validation = Callable[[int], dict[str, Any]]  # number of a validation, from 1, to columns of its log row
 RECORD_FIELDS = {"secret", "turns", "won", "n_guesses", "player", "seed", "rules", "preplayed"}
-# What was made easier in a game: counts in its record, none of them in a strict game. preplayed: turns made before
-# the player began. Records of others may say more: retries, answers that were thrown away and asked
+# What was made easier in a game: counts in its record, none of them in a strict game. preplayed: turns made
+# before the player began. Records of others may say more: retries, answers that were thrown away and asked
 # for again; discarded, games on the same secret that were thrown away before this one was kept.
 CONDITIONS = ("preplayed", "retries", "discarded")
 # Players whose difference says what GRPO bought: over SFT, and over as many minutes of more SFT.

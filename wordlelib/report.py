@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wordlelib import analysis, recipes, sweeps
+from wordlelib import analysis, inference, recipes, sweeps
 from wordlelib.evaluate import COMPARISONS, games_file
 from wordlelib.params import PLAYERS
 from wordlelib.rules import Rules, require_same_rules
@@ -26,7 +26,7 @@ from wordlelib.runs import (
 
 STAGE = "04_eval"
 START, END = "<!-- results:start -->", "<!-- results:end -->"
-SPLITS = {"all": "All secrets", "heldout": "Held-out secrets"}
+SPLITS = {"all": "All secrets", "heldout": "Held-out secrets", "train": "Training secrets"}
 SECRETS_SHOWN = 50
 MARKS = {"preplayed": "pre-played turns", "retries": "retries", "discarded": "best of several games"}
 KEPT = (
@@ -84,6 +84,18 @@ def read_run(folder: str | Path) -> Evaluated:
     return Evaluated(Path(folder).resolve(), rules, metrics, games)
 
 
+def read_runs(folders: Iterable[str | Path]) -> list[Evaluated]:
+    """Runs that may stand in one table. Raises ValueError as `read_run` does, without any run, and when the
+    rules of two differ, naming the fields."""
+    runs = [read_run(folder) for folder in folders]
+    if not runs:
+        raise ValueError("no run folder is given: name at least one")
+    for run in runs[1:]:
+        where = f"{shown_path(runs[0].folder)} and {shown_path(run.folder)}"
+        require_same_rules(runs[0].rules, run.rules, where)
+    return runs
+
+
 def _checked_games(path: Path, rules: Rules, metrics: dict[str, Any]) -> dict[str, analysis.Games]:
     """The games of games.jsonl, once they are seen to give the same metrics."""
     groups = analysis.read(path, rules.digest)
@@ -105,12 +117,12 @@ def terminal_table(paths: Iterable[str | Path]) -> str:
 
     Raises ValueError as `read_run` does, and when the rules of two runs differ, naming the fields.
     """
-    return _report([read_run(path) for path in paths], _aligned, secrets=True)
+    return _report(read_runs(paths), _aligned, secrets=True)
 
 
 def markdown(paths: Iterable[str | Path]) -> str:
     """The tables of `terminal_table` as Markdown; same errors."""
-    return _report([read_run(path) for path in paths], piped, secrets=True)
+    return _report(read_runs(paths), piped, secrets=True)
 
 
 def keep_run(run: str | Path, reference: str | Path) -> Path:
@@ -189,17 +201,13 @@ def _report(
     secrets: bool = False,
     commands: bool = False,
 ) -> str:
-    """Rules, one table a split, paired tests; `secrets` lists them, `commands` adds a column."""
-    if not runs:
-        raise ValueError("no run folder is given: name at least one")
-    for run in runs[1:]:
-        where = f"{shown_path(runs[0].folder)} and {shown_path(run.folder)}"
-        require_same_rules(runs[0].rules, run.rules, where)
+    """Rules, one table a split, paired tests. secrets: list them, and show training secrets apart. commands:
+    add a column."""
     repeat = {run.folder: [f"`{recipes.command(run.folder)}`"] for run in runs if commands}
-    blocks = [_rules_line(runs[0].rules)]
+    blocks = [rules_line(runs[0].rules)]
     for split, title in SPLITS.items():
-        rows = [(run, _row(run, player, split)) for run in runs for player in _players(run, split)]
-        if rows:
+        rows = [(run, _row(run, player, split)) for run in runs for player in players(run, split)]
+        if rows and (secrets or split != "train"):
             header = _header(runs[0].rules) + ["repeat with"] * commands
             body = [row + repeat.get(run.folder, []) for run, row in rows]
             blocks.append(f"{title}:\n\n{table([header, *body])}")
@@ -216,7 +224,8 @@ def _report(
     return "\n\n".join(blocks)
 
 
-def _rules_line(rules: Rules) -> str:
+def rules_line(rules: Rules) -> str:
+    """The rules and the word lists in one sentence."""
     return (
         f"Rules {rules.digest}: {rules.length} letters, {rules.turns} turns, hard mode "
         f"{'on' if rules.hard_mode else 'off'}; lists {rules.answers_sha256[:8]} (answers) and "
@@ -231,7 +240,7 @@ def _header(rules: Rules) -> Row:
     ]
 
 
-def _players(run: Evaluated, split: str) -> list[str]:
+def players(run: Evaluated, split: str) -> list[str]:
     """The players with games in `split`, in the order of the stages; best possible play comes last."""
     found = {key.split("/")[0] for key in run.metrics if key.endswith(f"/{split}/win_rate")}
     others = sorted(found - {*PLAYERS, "optimal"})
@@ -270,17 +279,28 @@ def _paired_lines(run: Evaluated) -> list[str]:
     """What GRPO changed against its comparisons on the same secrets, one line a pair and split."""
     lines = []
     for player, other in COMPARISONS:
-        for split, title in {**SPLITS, "train": "Training secrets"}.items():
+        for split, title in SPLITS.items():
             prefix = f"{player}/{split}/vs_{other}_"
             test = {k.removeprefix(prefix): v for k, v in run.metrics.items() if k.startswith(prefix)}
             if test:
                 lines.append(
-                    f"- {player} against {other} in {shown_path(run.folder)}, {title.lower()}: "
-                    f"won {test['wins_gained']} games that {other} lost, lost {test['wins_lost']} it won "
-                    f"({_p(test['wins_p'])}, exact McNemar); {test['guesses_change']:+.2f} guesses a game "
-                    f"({_p(test['guesses_p'])}, exact sign flips)."
+                    f"- {player} against {other} in {shown_path(run.folder)}, {title.lower()}: won "
+                    f"{test['wins_gained']} games that {other} lost, lost {test['wins_lost']} it won "
+                    f"({p_value(test['wins_p'])}, exact McNemar); {test['guesses_change']:+.2f} guesses a "
+                    f"game ({p_value(test['guesses_p'])}, exact sign flips)."
+                    + _doubt(run, player, split, test)
                 )
     return lines
+
+
+def _doubt(run: Evaluated, player: str, split: str, test: Mapping[str, Any]) -> str:
+    """A sentence for wins that decide nothing, with the number of games that would."""
+    gained, lost, games = test["wins_gained"], test["wins_lost"], run.metrics[f"{player}/{split}/games"]
+    interval = inference.mean_interval([1] * gained + [-1] * lost + [0] * (games - gained - lost))
+    if inference.decides(interval) and test["wins_p"] < 1 - inference.LEVEL:
+        return ""
+    needed = inference.games_needed(gained, lost, games)
+    return " The wins decide nothing" + (f"; about {needed:,} games would." if needed else ".")
 
 
 def _usage_lines(run: Evaluated) -> list[str]:
@@ -297,7 +317,8 @@ def _usage_lines(run: Evaluated) -> list[str]:
     ]
 
 
-def _p(value: float) -> str:
+def p_value(value: float) -> str:
+    """A p-value as it is shown."""
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 

@@ -1,7 +1,7 @@
 """How others count: public scoring rules, written anew from their descriptions, on the same recorded games.
 
-They show how far a published "win rate" or "reward" can be from games won under the strict rules, with nothing
-else changed: same player, same secrets, same moves.
+They show how far a published "win rate" or "reward" can be from games won under the strict rules, with
+nothing else changed: same player, same secrets, same moves.
 """
 
 from typing import Any, NamedTuple
@@ -31,8 +31,8 @@ def strict(games: Games) -> Rate:
 
 
 def letter_credit(games: Games) -> np.ndarray:
-    """Part credit [G] of the last guess that got feedback: a green letter counts 1, a yellow one 1/2, over the
-    letters of the word; 0 without such a guess, 1 for a win."""
+    """Part credit [G] of the last guess that got feedback: a green letter counts 1, a yellow one 1/2, over
+    the letters of the word; 0 without such a guess, 1 for a win."""
     length, legal = games.letters.shape[1], games.code >= 0
     last = legal.shape[1] - 1 - legal[:, ::-1].argmax(axis=1)
     code = games.code[np.arange(len(last)), last]
@@ -71,7 +71,8 @@ def free_retries(games: Games) -> Rate:
 
 
 def small_pool(games: Games, train: tuple[str, ...]) -> Rate:
-    """The win rate on a pool of at most 195 training secrets, as when a model is tested on what it was trained on.
+    """The win rate on a pool of at most 195 training secrets, as when a model is tested on what it was
+    trained on.
 
     The value is the mean over all such pools, the interval the range of 95% of them; None where no
     training secret was played.
@@ -80,7 +81,10 @@ def small_pool(games: Games, train: tuple[str, ...]) -> Rate:
 
     won = won_in(part_of(games, train)) > 0
     pool = min(POOL, len(won))
-    name, meaning = f"{pool or POOL} training secrets", "tested on a small pool of secrets that were trained on"
+    name, meaning = (
+        f"{pool or POOL} training secrets",
+        "tested on a small pool of secrets that were trained on",
+    )
     if pool == len(won):  # one pool, no range
         return Rate(name, float(won.mean()) if pool else None, None, meaning)
     low, high = hypergeom.ppf([0.025, 0.975], len(won), int(won.sum()), pool) / pool

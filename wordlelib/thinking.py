@@ -1,7 +1,7 @@
 """What a model says in its thinking, checked against the game: are the words it lists words, and possible?
 
-A statement is a word spelled out in the thinking (`S H A R P`), as the completions of training have it. Thinking
-in other forms makes no statement here, and is not judged.
+A statement is a word spelled out in the thinking (`S H A R P`), as the completions of training have it.
+Thinking in other forms makes no statement here, and is not judged.
 """
 
 import re
