@@ -20,8 +20,8 @@ def markdown(section: Section) -> str:
     """A section as Markdown: its text and tables, without the figures."""
     blocks = [f"## {section.title}", section.text]
     for caption, rows in section.tables.items():
-        body = [[_cell(text) for text in row.values()] for row in rows]
-        blocks.append(f"{caption}:\n\n{report.piped([list(rows[0]), *body])}")
+        cells = [[_cell(text) for text in row] for row in (rows[0], *(row.values() for row in rows))]
+        blocks.append(f"{caption}:\n\n{report.piped(cells)}")
     return "\n\n".join(blocks)
 
 
@@ -55,7 +55,7 @@ def write(folders: Iterable[str | Path], out: str | Path) -> Path:
     made = sections(found)
     out.parent.mkdir(parents=True, exist_ok=True)
     with replacing_folder(out) as folder:
-        write_text(folder / "report.html", page(found, made))
+        write_text(folder / "report.html", html(found, made))
         title = f"# {_title(found)}"
         write_text(folder / "report.md", "\n\n".join([title, *map(markdown, made.values())]) + "\n")
         write_text(folder / "words.csv", words_csv(found))
@@ -114,7 +114,7 @@ Plotly.newPlot(place, figure, {{}}, {{responsive: true, displayModeBar: false}})
 """
 
 
-def page(found: Findings, made: Mapping[str, Section]) -> str:
+def html(found: Findings, made: Mapping[str, Section]) -> str:
     """The sections as one HTML page with the plotting library inside; static pictures without scripts."""
     from plotly.offline import get_plotlyjs
 
@@ -156,7 +156,7 @@ def _section_html(name: str, section: Section) -> str:
 
 
 def _text_html(text: str) -> str:
-    """The little Markdown of a section's text: paragraphs, lists, `*stress*` and `code`; the rest is escaped."""
+    """The little Markdown of a text: paragraphs, lists, `*stress*` and `code`; the rest is escaped."""
     blocks = []
     for block in text.split("\n\n"):
         lines = [_inline_html(line) for line in block.splitlines()]
