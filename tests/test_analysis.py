@@ -5,9 +5,8 @@ import math
 
 import numpy as np
 import pytest
+from conftest import LOSS, NAMES, RULES, WORDS, game, records
 from hypothesis import given, settings
-from hypothesis import strategies as st
-from test_evaluate import LOSS, NAMES, RULES, WORDS, game
 
 from wordlelib import analysis, evaluate
 from wordlelib.evaluate import history_of
@@ -18,20 +17,6 @@ from wordlelib.solver import Solver
 from wordlelib.words import Words
 
 SOLVER = Solver(WORDS, RULES)
-STRANGE = ("zzzzz", "qqqqq")  # of the right length, but no words
-
-
-@st.composite
-def records(draw, player: str = "sft"):
-    """Some games as any player may have played them: faults, repeats, pre-played turns, wins at any turn."""
-    made = []
-    for secret in draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=6)):
-        guesses = draw(st.lists(st.sampled_from([*NAMES, *STRANGE, None]), min_size=6, max_size=6))
-        if secret in guesses:
-            guesses = guesses[: guesses.index(secret) + 1]
-        given_ = draw(st.integers(0, len(guesses) - 1))
-        made.append(game(secret, *guesses, player=player, preplayed=given_))
-    return made
 
 
 def only(games: dict[str, analysis.Games]) -> analysis.Games:

@@ -3,9 +3,9 @@
 from itertools import combinations
 
 import pytest
+from conftest import LOSS, game
 from hypothesis import given
 from hypothesis import strategies as st
-from test_evaluate import LOSS, game
 
 from wordlelib import analysis, difficulty
 

@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from test_evaluate import LOSS, NAMES, game
+from conftest import LOSS, NAMES, game
 
 from wordlelib import __main__, data, findings, page, plots
 from wordlelib.data import build

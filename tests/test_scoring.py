@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 import scipy.stats
+from conftest import LOSS, game, records
 from hypothesis import given
-from test_analysis import records
-from test_evaluate import LOSS, game
 
 from wordlelib import analysis, scoring
 

@@ -1,9 +1,9 @@
 """Statements of the thinking: which words are found in any text, and how they are checked."""
 
 import pytest
+from conftest import RULES, WORDS
 from hypothesis import given
 from hypothesis import strategies as st
-from test_evaluate import RULES, WORDS
 
 from wordlelib import thinking
 from wordlelib.evaluate import play_games
