@@ -135,6 +135,11 @@ def _same_split(runs: Sequence[Evaluated]) -> Data:
 # Sections ---------------------------------------------------------------------------------------
 
 
+def sections_of(folders: Sequence[str | Path]) -> dict[str, Section]:
+    """The sections of some runs, none without any run; raises ValueError as `Findings` does."""
+    return sections(Findings(folders)) if folders else {}
+
+
 def sections(found: Findings) -> dict[str, Section]:
     """Every section by its name, in the order of a report; those without anything to show are left out."""
     made = {name: make(found) for name, make in SECTIONS.items()}

@@ -9,11 +9,10 @@ import json
 from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from wordlelib import difficulty, plots, report, svg
 from wordlelib.findings import Findings, Section, found_results, lists, sections
-from wordlelib.runs import replacing_folder, shown_path, write_text
+from wordlelib.runs import Run, replacing_folder, shown_path, write_text
 
 
 def markdown(section: Section) -> str:
@@ -30,12 +29,12 @@ def _cell(text: str) -> str:
     return escape(" ".join(text.split()), quote=False).replace("|", "\\|").replace("`", "&#96;")
 
 
-def show(section: Section, run: Any) -> None:
-    """Show a section in a notebook, its figures saved with the stage `run`; nothing for a missing one."""
+def show(section: Section | None, run: Run) -> None:
+    """Show a section in a notebook, its figures saved with the stage `run`; says so where there is none."""
     from IPython.display import Markdown, display
 
     if section is None:
-        return
+        return display(Markdown("*These runs have nothing to show here.*"))
     display(Markdown(markdown(section).partition("\n\n")[2]))
     for name, figure in section.figures.items():
         run.figure(figure, name)
