@@ -178,7 +178,7 @@ def results(found: Findings) -> Section:
     for split, title in SPLITS.items():
         rows = [_result_row(found, split, label, own) for label, own in found.split_measured(split).items()]
         if rows:
-            tables[title] = rows
+            tables[title] = _without_empty(rows)
     text = (
         "Wins with Wilson's 95% interval, means of guesses with a bootstrap 95% interval over games. "
         "*Hard-mode wins* are games won without one guess that breaks the official hard-mode rule, whether "
@@ -215,6 +215,12 @@ def _result_row(found: Findings, split: str, label: str, own: Measured) -> Row:
     }
 
 
+def _without_empty(rows: list[Row]) -> list[Row]:
+    """The rows without columns that say nothing in any of them."""
+    told = [name for name in rows[0] if any(row[name] != "–" for row in rows)]
+    return [{name: row[name] for name in told} for row in rows]
+
+
 def _cost(found: Findings, label: str) -> Row:
     """Seconds and tokens of a game, where the run recorded them; seconds are of games played side by side."""
     run, player = found.source[label]
@@ -225,7 +231,7 @@ def _cost(found: Findings, label: str) -> Row:
     known = all(value is not None for value in tokens)
     return {
         "seconds a game": _text(seconds, ".2g"),
-        "tokens a game": f"{tokens[0]:,.0f} + {tokens[1]:,.0f}" if known else "–",
+        "tokens a game (prompt + completion)": f"{tokens[0]:,.0f} + {tokens[1]:,.0f}" if known else "–",
     }
 
 
@@ -486,25 +492,31 @@ def scoring_rules(found: Findings) -> Section:
     text = (
         "Rules that others publish results by, written anew from their descriptions and run on these "
         "games; only *strict* is a win rate that a player of the real game would recognise. "
-        f"{'; '.join(meanings)}. {_gap(counted)}"
+        f"{'; '.join(meanings)}. {_gap({label: counted[label] for label in found.models or counted})}"
     )
     figures = {"scoring_rules": plots_analysis.scoring({k: counted[k] for k in found.models or counted})}
     return Section("How would others count it?", text, {"The same games": rows}, figures)
 
 
 def _gap(counted: Mapping[str, Sequence[scoring.Rate]]) -> str:
-    """The largest distance from the strict rate, in a sentence."""
-    gaps = [
-        (abs(rate.value - rates[0].value), label, rate, rates[0].value)
+    """The largest distance from the strict rate, and the rules under which another player comes first."""
+    known = {
+        label: {rate.rule: rate.value for rate in rates if rate.value is not None}
         for label, rates in counted.items()
-        for rate in rates[1:]
-        if rate.value is not None
-    ]
-    if not gaps:
-        return ""
-    _, label, rate, value = max(gaps, key=lambda gap: gap[0])
-    said = f"{label} wins {value:.1%} of its games, and {rate.value:.1%} by *{rate.rule}*"
-    return f"Farthest from it here: {said}."
+    }
+    gaps = [(abs(v - own["strict"]), label, rule) for label, own in known.items() for rule, v in own.items()]
+    _, label, rule = max(gaps)
+    wins, by_rule = known[label]["strict"], known[label][rule]
+    said = f"Farthest from it here: {label} wins {wins:.1%} of its games, and {by_rule:.1%} by *{rule}*."
+
+    def first(rule: str) -> str:
+        return max(known, key=lambda label: known[label].get(rule, 0.0))
+
+    best = first("strict")
+    for rule, value in known[best].items():
+        if known[first(rule)][rule] > value:
+            said += f" *{rule}* puts {first(rule)} first, the strict rule {best}."
+    return said
 
 
 def training(found: Findings) -> Section | None:

@@ -97,18 +97,37 @@ PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <style>
-body {{ margin: 0 auto; max-width: 1080px; padding: 1em 1.5em 4em; font: 15px/1.5 {font}; color: {ink};
-background: #fff }} h1 {{ font-size: 1.6em }} h2 {{ font-size: 1.25em; margin-top: 2.2em; border-bottom: 1px
-solid #d0d7de }} nav a {{ margin-right: 1em }} a {{ color: #0a558c }} .wide {{ overflow-x: auto }} table {{
-border-collapse: collapse; font-size: .8em; margin: .4em 0 1.2em }} caption {{ text-align: left; font-weight:
-600; padding: .3em 0 }} th, td {{ padding: .2em .5em; border-bottom: 1px solid #e4e7eb; text-align: left;
-white-space: nowrap }} th {{ border-bottom: 2px solid #8c959f }} td {{ font-variant-numeric: tabular-nums }}
-figure {{ margin: 1em 0; max-width: 800px }} figure svg {{ max-width: 100%; height: auto }} figcaption {{
-font-style: italic; color: #57606a }} @media print {{ nav {{ display: none }} figure, table {{ break-inside:
-avoid }} }} </style></head> <body><h1>{title}</h1> <nav>{contents}</nav> {body} <script>{library}</script>
-<script> const figures = {figures}; if (window.Plotly) {{ for (const [name, figure] of
-Object.entries(figures)) {{ const place = document.getElementById(name); place.replaceChildren();
-Plotly.newPlot(place, figure, {{}}, {{responsive: true, displayModeBar: false}}); }} }}
+body {{ margin: 0 auto; max-width: 1280px; padding: 1em 1.5em 4em }}
+body {{ font: 15px/1.5 {font}; color: {ink}; background: #fff }}
+h1 {{ font-size: 1.6em }}
+h2 {{ font-size: 1.25em; margin-top: 2.2em; border-bottom: 1px solid #d0d7de }}
+nav a {{ margin-right: 1em }}
+a {{ color: #0a558c }}
+.wide {{ overflow-x: auto }}
+table {{ border-collapse: collapse; font-size: .8em; margin: .4em 0 1.2em }}
+caption {{ text-align: left; font-weight: 600; padding: .3em 0 }}
+th, td {{ padding: .2em .5em; border-bottom: 1px solid #e4e7eb; text-align: left }}
+th {{ vertical-align: bottom; border-bottom: 2px solid #8c959f }}
+td {{ font-variant-numeric: tabular-nums; white-space: nowrap }}
+td:last-child {{ white-space: normal }}
+figure {{ margin: 1em 0; max-width: 800px }}
+figure svg {{ max-width: 100%; height: auto }}
+figcaption {{ font-style: italic; color: #57606a }}
+@media print {{ nav {{ display: none }} figure, table {{ break-inside: avoid }} }}
+</style></head>
+<body><h1>{title}</h1>
+<nav>{contents}</nav>
+{body}
+<script>{library}</script>
+<script>
+const figures = {figures};
+if (window.Plotly) {{
+  for (const [name, figure] of Object.entries(figures)) {{
+    const place = document.getElementById(name);
+    place.replaceChildren();
+    Plotly.newPlot(place, {{...figure, config: {{responsive: true, displayModeBar: false}}}});
+  }}
+}}
 </script></body></html>
 """
 

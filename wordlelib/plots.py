@@ -510,7 +510,7 @@ PAGE = """<!doctype html>
 <script>
 if (window.Plotly) {{
   document.getElementById("{name}").replaceChildren();
-  Plotly.newPlot("{name}", {figure}, {{}}, {{responsive: true, displaylogo: false}});
+  Plotly.newPlot("{name}", {{...{figure}, config: {{responsive: true, displaylogo: false}}}});
 }}
 </script></body></html>
 """
@@ -720,9 +720,13 @@ def new_figure(
             f"{along}0": 0,
             f"{along}1": 1,
             "line": {"color": svg.FAINT, "dash": "dash", "width": 1.5},
-            "label": {"text": label, "textposition": "end", "textangle": 0, "font": {"size": 11}, **anchor},
+            # of upright lines that stand close, each label is a row above the one before
+            "label": {
+                **{"text": label + "<br>\u00a0" * number * upright, "textposition": "end", "textangle": 0},
+                **{"font": {"size": 11}, **anchor},
+            },
         }
-        for label, value in (lines or {}).items()
+        for number, (label, value) in enumerate((lines or {}).items())
     ]
     style = {"showgrid": True, "gridcolor": svg.GRID, "zeroline": False, "linecolor": svg.FAINT}
     plain = {**style, "showgrid": False}

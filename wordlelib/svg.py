@@ -244,7 +244,7 @@ def _references(
     parts = []
     for shape in shapes:
         line = {"stroke": shape["line"]["color"], "stroke_dasharray": DASHES[shape["line"]["dash"]]}
-        text = shape["label"]["text"]
+        text, *rows = shape["label"]["text"].split("<br>")
         if shape["yref"] == "y":
             y = y_axis.place(shape["y0"])
             parts.append(element("path", d=_path([(left, y), (right, y)]), **line))
@@ -252,7 +252,7 @@ def _references(
         else:
             x = x_axis.place(shape["x0"])
             parts.append(element("path", d=_path([(x, TOP), (x, height - BOTTOM)]), **line))
-            parts.append(label(x, TOP - 5, text, 11, FAINT, text_anchor="middle"))
+            parts.append(label(x, TOP - 5 - 13 * len(rows), text, 11, FAINT, text_anchor="middle"))
     return parts
 
 
