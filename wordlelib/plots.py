@@ -31,7 +31,7 @@ PLAYER_COLOURS = {
     "random_consistent": "#CC79A7",
     "greedy": "#009E73",
 }
-SHARES = {"range": [0, 1], "tickformat": ".0%"}
+SHARES = {"range": [0, 1.08], "tickformat": ".0%"}
 SMOOTH_FROM = 40  # a series with more points is drawn as its running mean over its faint points
 NAMES_DOWN = {"type": "category", "autorange": "reversed"}
 BOUNDS = {"random_consistent": "random-consistent", "optimal": "best possible"}
@@ -236,7 +236,7 @@ def win_rates(summaries: Mapping[str, Row]) -> Any:
         "The whisker is the 95% Wilson interval; the dashed line is what merely consistent guesses win. "
         "Players on the same secrets are compared by the paired test, which sees differences that "
         "overlapping whiskers hide.",
-        x_axis={**SHARES, "range": [0, 1.05]},
+        x_axis={**SHARES, "range": [0, 1.15]},
         y_axis=NAMES_DOWN,
         height=110 + 44 * max(len(players), 1),
         lines=bounds(summaries, "win_rate"),
@@ -709,7 +709,6 @@ def new_figure(
     import plotly.graph_objects as go
 
     across, along = ("x", "y") if upright else ("y", "x")
-    anchor = {} if upright else {"xanchor": "right", "yanchor": "bottom"}
     shapes = [
         {
             "type": "line",
@@ -720,11 +719,7 @@ def new_figure(
             f"{along}0": 0,
             f"{along}1": 1,
             "line": {"color": svg.FAINT, "dash": "dash", "width": 1.5},
-            # of upright lines that stand close, each label is a row above the one before
-            "label": {
-                **{"text": label + "<br>\u00a0" * number * upright, "textposition": "end", "textangle": 0},
-                **{"font": {"size": 11}, **anchor},
-            },
+            "label": {"textangle": 0, "font": {"size": 11}, **_label(label, number, upright)},
         }
         for number, (label, value) in enumerate((lines or {}).items())
     ]
@@ -751,6 +746,15 @@ def new_figure(
         grid = plain if axis.get("type") == "category" else style
         layout[side] = {"title": {"text": text}, "automargin": True, **grid, **axis}
     return go.Figure({"data": traces, "layout": layout})
+
+
+def _label(text: str, number: int, upright: bool) -> dict[str, str]:
+    """Text and place of a reference line's label, so that lines close together keep theirs apart: of upright
+    lines each a row above the one before, of others at the right and the left end in turn."""
+    if upright:
+        return {"text": text + "<br>\u00a0" * number, "textposition": "end"}
+    end, side = ("start", "left") if number % 2 else ("end", "right")
+    return {"text": text, "textposition": end, "xanchor": side, "yanchor": "bottom"}
 
 
 def _plain(fig: Any) -> dict:

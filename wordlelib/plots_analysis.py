@@ -40,7 +40,7 @@ def survival(curves: Mapping[str, Sequence[float]]) -> Any:
         "Each line falls by the games won in that turn; where it ends is the share of lost games. A line "
         "that is flat at the end means that more turns would not have helped.",
         x_axis={"range": [0, max((len(shares) for shares in curves.values()), default=2) - 1]},
-        y_axis={**plots.SHARES, "range": [0, 1.02]},
+        y_axis=plots.SHARES,
     )
 
 
@@ -108,7 +108,7 @@ def calibration(found: Mapping[str, Calibration]) -> Any:
         "and are not named twice in a turn; of the turns, those whose guess was listed, and those that "
         "list every word still possible where no more were left than the model lists at most.",
         x_axis={"type": "category"},
-        y_axis={**plots.SHARES, "range": [0, 1.05]},
+        y_axis=plots.SHARES,
         missing="no words are spelled out in the thinking",
     )
 
@@ -190,7 +190,7 @@ def scoring(rates: Mapping[str, Sequence[Rate]]) -> Any:
         "The first group is the strict win rate. All others are the same games, counted as other projects "
         "count them; the taller the bar beside the strict one, the more the rule flatters.",
         x_axis={"type": "category"},
-        y_axis={**plots.SHARES, "range": [0, 1.05]},
+        y_axis=plots.SHARES,
     )
 
 
