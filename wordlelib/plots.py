@@ -750,11 +750,12 @@ def new_figure(
 
 def _label(text: str, number: int, upright: bool) -> dict[str, str]:
     """Text and place of a reference line's label, so that lines close together keep theirs apart: of upright
-    lines each a row above the one before, of others at the right and the left end in turn."""
+    lines each a row above the one before, of others in turn below at the right and above at the left."""
     if upright:
         return {"text": text + "<br>\u00a0" * number, "textposition": "end"}
-    end, side = ("start", "left") if number % 2 else ("end", "right")
-    return {"text": text, "textposition": end, "xanchor": side, "yanchor": "bottom"}
+    if number % 2:
+        return {"text": text, "textposition": "start", "xanchor": "left", "yanchor": "bottom"}
+    return {"text": text, "textposition": "end", "xanchor": "right", "yanchor": "top"}
 
 
 def _plain(fig: Any) -> dict:

@@ -249,8 +249,8 @@ def _references(
             y = y_axis.place(shape["y0"])
             parts.append(element("path", d=_path([(left, y), (right, y)]), **line))
             at_left = shape["label"]["textposition"] == "start"
-            x, anchor = (left + 4, None) if at_left else (right - 4, "end")
-            parts.append(label(x, y - 5, text, 11, FAINT, text_anchor=anchor))
+            x, y, anchor = (left + 4, y - 5, None) if at_left else (right - 4, y + 13, "end")
+            parts.append(label(x, y, text, 11, FAINT, text_anchor=anchor))
         else:
             x = x_axis.place(shape["x0"])
             parts.append(element("path", d=_path([(x, TOP), (x, height - BOTTOM)]), **line))
