@@ -211,7 +211,7 @@ def test_tables_of_the_markdown_have_one_width(make_run):
 def test_words_stand_in_a_csv_and_lists_hold_training_secrets_only(make_run, tmp_path):
     out = tmp_path / "out"
     assert page.write([make_run()], out) == out / "report.html"
-    rows = {row["secret"]: row for row in csv.DictReader((out / "words.csv").open())}
+    rows = {row["secret"]: row for row in csv.DictReader((out / "lists" / "words.csv").open())}
     assert set(rows) == set(NAMES)
     assert rows["abide"]["part"] == "train" and rows["those"]["part"] == "heldout"
     assert (rows["abide"]["sft"], rows["abide"]["grpo"]) == ("2", "0")
@@ -220,7 +220,27 @@ def test_words_stand_in_a_csv_and_lists_hold_training_secrets_only(make_run, tmp
     assert (out / "lists" / "lost_again_by_grpo_after_sft.txt").read_text() == "abide\ncecum\n"
     # all four secrets that only GRPO won are held out: none may be trained on
     assert (out / "lists" / "gained_by_grpo_over_sft.txt").read_text() == ""
-    assert {path.name for path in out.iterdir()} == {"report.html", "report.md", "words.csv", "lists"}
+    assert {path.name for path in out.iterdir()} == {"report.html", "report.md", "lists"}
+
+
+def test_states_of_lost_games_are_rows_to_train_on_of_training_secrets_alone(make_run):
+    """As `states.jsonl` of 01: the same columns, each state once, no held-out secret."""
+    run = make_run()
+    found = findings.Findings([run])
+    rows = list(page.lost_states(found))
+    made = data.read_jsonl(run / "01_data_synthesis" / "states.jsonl")
+    assert {tuple(row) for row in rows} == {tuple(made[0])}
+    assert {row["secret"] for row in rows} == {"abide", "cecum"}  # of the two that GRPO lost, six turns each
+    assert len({(row["secret"], row["history"]) for row in rows}) == len(rows) == 12
+    assert rows[0]["n_candidates"] == len(NAMES) and rows[0]["source"] == "lost by grpo"
+
+
+def test_lost_states_under_the_train_lexicon_name_no_held_out_word(make_run):
+    """SLATE is held out, and each lost game begins with it: only the states without a guess are left."""
+    rules = rules_for(WORDS, lexicon="train")
+    rows = list(page.lost_states(findings.Findings([make_run(rules=rules)])))
+    assert [row["history"] for row in rows] == ["[]", "[]"]
+    assert {row["n_candidates"] for row in rows} == {len(SPLIT.train)}
 
 
 def test_a_folder_that_is_no_report_is_not_replaced(make_run, tmp_path):

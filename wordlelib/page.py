@@ -6,13 +6,16 @@ Text that a model or a file brought is escaped wherever it is shown.
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
 
 from wordlelib import difficulty, plots, report, svg
+from wordlelib.data import Row, state_row, write_jsonl
+from wordlelib.evaluate import history_of
 from wordlelib.findings import Findings, Section, found_results, lists, sections
 from wordlelib.runs import Run, replacing_folder, shown_path, write_text
+from wordlelib.solver import Solver
 
 
 def markdown(section: Section) -> str:
@@ -43,9 +46,9 @@ def show(section: Section | None, run: Run) -> None:
 def write(folders: Iterable[str | Path], out: str | Path) -> Path:
     """Write what the runs show into the folder `out`, replacing it whole, and return the page.
 
-    `report.html` (one file, works offline), `report.md`, `words.csv` (a row a secret), and `lists/*.txt`
-    (training secrets only, one a line). Raises ValueError as `Findings` does, and for an `out` that is
-    something else.
+    `report.html` (one file, works offline), `report.md`, and in `lists/`: `words.csv` (a row a secret), `*.txt`
+    (training secrets only, one a line) and `lost_states.jsonl` (states to train on again, of `lost_states`).
+    Raises ValueError as `Findings` does, and for an `out` that is something else.
     """
     out = Path(out)
     if out.exists() and not (out / "report.html").is_file():
@@ -57,13 +60,37 @@ def write(folders: Iterable[str | Path], out: str | Path) -> Path:
         write_text(folder / "report.html", html(found, made))
         title = f"# {_title(found)}"
         write_text(folder / "report.md", "\n\n".join([title, *map(markdown, made.values())]) + "\n")
-        write_text(folder / "words.csv", words_csv(found))
         (folder / "lists").mkdir()
+        write_text(folder / "lists" / "words.csv", words_csv(found))
         train = set(found.data.split.train)
         for name, words in lists(found).items():
             own = "".join(f"{word}\n" for word in words if word in train)
             write_text(folder / "lists" / f"{_file_name(name)}.txt", own)
+        write_jsonl(folder / "lists" / "lost_states.jsonl", lost_states(found))
     return out / "report.html"
+
+
+def lost_states(found: Findings) -> Iterator[Row]:
+    """States that the last model passed through in games it lost, as rows of `states.jsonl`
+    (`data.state_row`).
+
+    Of training secrets only, each state of a secret once. Under the `train` lexicon those that name a
+    held-out word are left out.
+    """
+    label = found.models[-1] if found.models else next(reversed(found.games))
+    allowed = found.data.training_words
+    solver = found.solver if allowed is found.data.words else Solver(allowed, found.data.rules)
+    train, seen = set(found.data.split.train), set()
+    for record in found.records(label):
+        if record["won"] or record["secret"] not in train:
+            continue
+        history = history_of(record)
+        for end in range(record["preplayed"], len(history)):
+            row = state_row(solver, history[:end], record["secret"], f"lost by {label}")
+            named = {turn.guess for turn in history[:end] if turn.rule == "ok"}
+            if (row["secret"], row["history"]) not in seen and named <= allowed.dictionary:
+                seen.add((row["secret"], row["history"]))
+                yield row
 
 
 def words_csv(found: Findings) -> str:
