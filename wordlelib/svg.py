@@ -261,6 +261,10 @@ def _references(
 def _legend_entry(trace: dict, x: float, y: float) -> list[str]:
     if trace["type"] == "bar":
         swatch = element("rect", x=x, y=y - 6, width=14, height=12, fill=trace["marker"]["color"])
+    elif trace["mode"] == "markers":
+        swatch = element(
+            "circle", cx=x + 10, cy=y, r=trace["marker"]["size"] / 2, fill=trace["line"]["color"]
+        )
     else:
         line = trace["line"]
         dash = DASHES[line.get("dash", "solid")]
