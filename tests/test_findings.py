@@ -92,6 +92,13 @@ def test_training_and_held_out_secrets_are_reported_apart(make_run):
     assert sft["Training"].startswith("100.0%") and sft["Held-out"].startswith("20.0%")
 
 
+def test_case_08_every_report_names_the_word_lists_and_the_rules(make_run, tmp_path):
+    page.write([make_run()], tmp_path / "out")
+    for name in ("report.html", "report.md"):
+        text = (tmp_path / "out" / name).read_text()
+        assert RULES.digest in text and WORDS.sha256["answers"][:8] in text
+
+
 def test_pairs_are_tested_with_the_stated_correction_and_a_verdict(make_run):
     section = findings.sections(findings.Findings([make_run()]))["comparisons"]
     captions = list(section.tables)

@@ -47,7 +47,7 @@ def write(folders: Iterable[str | Path], out: str | Path) -> Path:
     """Write what the runs show into the folder `out`, replacing it whole, and return the page.
 
     `report.html` (one file, works offline), `report.md`, and in `lists/`: `words.csv` (a row a secret),
-    `*.txt` (training secrets, one a line) and `lost_states.jsonl` (states to train on again, of `lost_states`).
+    `*.txt` (training secrets, one a line) and `lost_states.jsonl` (states to train on again).
     Raises ValueError as `Findings` does, and for an `out` that is something else.
     """
     out = Path(out)
