@@ -127,9 +127,18 @@ def test_runs_that_differ_in_seeds_alone_are_points_and_a_range(make_run):
 
 def test_players_of_several_runs_carry_the_run_and_references_stand_once(make_run):
     found = findings.Findings([make_run("a"), make_run("b", {"sft": NAMES, "greedy": NAMES})])
-    labels = ["untrained", "sft in a", "grpo in a", "random_consistent", "greedy", "sft in b"]
+    labels = ["untrained in a", "sft in a", "grpo in a", "random_consistent", "greedy", "sft in b"]
     assert list(found.games) == labels
     assert found.models == ["sft in a", "grpo in a", "sft in b"]
+
+
+def test_runs_of_the_same_name_stay_apart_and_a_run_given_twice_is_refused(make_run):
+    """No player hides behind another of the same label."""
+    first, second = make_run("one/run"), make_run("two/run", {"sft": NAMES[:3]})
+    found = findings.Findings([first, second])
+    assert found.models == [f"sft in {first}", f"grpo in {first}", f"sft in {second}"]
+    with pytest.raises(ValueError, match="given twice"):
+        findings.Findings([first, first])
 
 
 def test_easier_games_are_marked_and_not_paired_with_strict_ones(make_run):

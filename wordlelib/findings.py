@@ -33,7 +33,7 @@ from wordlelib.solver import POLICIES, Solver
 Row = dict[str, str]
 # Parameters by which two runs of one recipe may differ: what is drawn, and where it is written.
 SEED_ONLY = {"seed", "run", "runs", "overwrite", "resume", "data_from", "init_from"}
-FREE = {"untrained", *POLICIES, "optimal"}  # players that were not trained
+UNTRAINED = {"untrained", *POLICIES, "optimal"}
 
 
 class Section(NamedTuple):
@@ -50,7 +50,7 @@ class Findings:
 
     runs: as `report.read_run` gives them. data: words, rules and split of the first. games: label to the
     games of a player, `player`, or `player in <run>` where several runs are compared. The solver's policies
-    and the untrained model are taken from the first run that has them.
+    are the same player everywhere, and are taken from the first run that has them.
 
     Raises ValueError as `read_run` does, when rules or splits differ, and for runs whose games are not kept.
     """
@@ -61,12 +61,13 @@ class Findings:
         self.solver = Solver(self.data.words, self.data.rules)
         self.games: dict[str, Games] = {}
         self.source: dict[str, tuple[Evaluated, str]] = {}
+        self.names = _run_names(self.runs)
         for run in self.runs:
             if not run.games:
                 raise ValueError(f"{shown_path(run.folder)} keeps no games: run notebook {STAGE} again")
             for player in report.players(run, "all"):
-                shared = player in FREE
-                label = player if shared or len(self.runs) == 1 else f"{player} in {run.folder.name}"
+                shared = player in POLICIES or len(self.runs) == 1
+                label = player if shared else f"{player} in {self.names[run.folder]}"
                 if player in run.games and label not in self.games:
                     self.games[label] = run.games[player]._replace(player=label)
                     self.source[label] = run, player
@@ -79,7 +80,7 @@ class Findings:
     @cached_property
     def models(self) -> list[str]:
         """Labels of the trained models and of models behind endpoints, in the order of the stages."""
-        return [label for label in self.games if self.source[label][1] not in FREE]
+        return [label for label in self.games if self.source[label][1] not in UNTRAINED]
 
     @cached_property
     def shown(self) -> list[str]:
@@ -120,6 +121,17 @@ class Findings:
         }
 
 
+def _run_names(runs: Sequence[Evaluated]) -> dict[Path, str]:
+    """The name of each run's folder, or its path where two have the same name."""
+    names = [run.folder.name for run in runs]
+    if len({run.folder for run in runs}) < len(runs):
+        raise ValueError("a run is given twice: name each run once")
+    return {
+        run.folder: name if names.count(name) == 1 else shown_path(run.folder)
+        for run, name in zip(runs, names, strict=True)
+    }
+
+
 def _same_split(runs: Sequence[Evaluated]) -> Data:
     first = played_in(runs[0].folder)
     for run in runs[1:]:
@@ -149,9 +161,12 @@ def sections(found: Findings) -> dict[str, Section]:
 def protocol(found: Findings) -> Section:
     """What was played, which secrets were trained on, and what was made easier."""
     rules, split = found.data.rules, found.data.split
+    configs = {run.folder: read_yaml(run.folder / STAGE / "config.yaml") for run in found.runs}
     runs = [
         {
             "run": shown_path(run.folder),
+            "temperature": _text(configs[run.folder].get("temperature"), "g"),
+            "longest answer (tokens)": _text(configs[run.folder].get("max_completion_length"), ",d"),
             "secrets played": f"{len(run.secrets):,}",
             "training secrets": f"{len(set(run.secrets) & set(split.train)):,}",
             "validation": f"{len(set(run.secrets) & set(split.val)):,}",
@@ -169,7 +184,7 @@ def protocol(found: Findings) -> Section:
     strict = "Nothing was pre-played, tried again or chosen from several games."
     said = f"Not the strict rules: {'; '.join(easier)}." if easier else strict
     text = f"{report.rules_line(rules)} {card} {said}"
-    return Section("What was played", text, {"Runs": runs}, {})
+    return Section("What was played", text, {"Runs": _without_empty(runs)}, {})
 
 
 def results(found: Findings) -> Section:
@@ -297,13 +312,15 @@ def over_seeds(found: Findings) -> Section | None:
         groups.setdefault(_recipe_key(run.folder), []).append(run)
     rows, spans = [], {}
     for runs in (own for own in groups.values() if len(own) > 1):
-        for player in [name for name in PLAYERS if name not in FREE]:
+        for player in [name for name in PLAYERS if name not in UNTRAINED]:
             for split in ("heldout", "all"):
                 values = [run.metrics.get(f"{player}/{split}/win_rate") for run in runs]
                 if None in values:
                     continue
                 spread = inference.over_seeds(values)
-                label = f"{player}, {SPLITS[split].lower()}, {len(runs)} runs like {runs[0].folder.name}"
+                label = (
+                    f"{player}, {SPLITS[split].lower()}, {len(runs)} runs like {found.names[runs[0].folder]}"
+                )
                 spans[label] = spread
                 rows.append(
                     {
@@ -527,7 +544,7 @@ def training(found: Findings) -> Section | None:
         for stage, draw in (("02_sft", plots.validation_wins), ("03_grpo", plots.refreshed_wins)):
             path = run.folder / stage / "log.jsonl"
             if path.is_file():
-                figures[f"{run.folder.name}_{stage}_wins"] = draw(read_log(path), floor)
+                figures[f"{found.names[run.folder]}_{stage}_wins"] = draw(read_log(path), floor)
     text = (
         "Games won while training. The dashed lines are a player that draws any consistent word, the floor "
         "of whatever heeds its feedback, and best possible play where it is known."
