@@ -27,15 +27,22 @@ SOLVER = solver_for(WORDS)
 STATES = list(make_states(SOLVER, SPLIT.train, 2000, seed=5))
 
 
-@given(state=st.sampled_from(STATES), seed=st.integers(), candidates=st.integers(1, 6))
-def test_thinking_is_distinct_consistent_words_and_ends_with_the_guess(state, seed, candidates):
-    """As many words as asked for and left, none twice, all consistent, the guess last."""
+@given(
+    state=st.sampled_from(STATES),
+    seed=st.integers(),
+    candidates=st.integers(1, 6),
+    guess_place=st.sampled_from(["first", "last"]),
+)
+def test_thinking_is_distinct_consistent_words_with_the_guess_in_its_place(
+    state, seed, candidates, guess_place
+):
+    """As many words as asked for and left, none twice, all consistent, the guess at the chosen end."""
     history, _, _ = state
-    thinking, guess = solver_turn(SOLVER, history, random.Random(seed), candidates)
+    thinking, guess = solver_turn(SOLVER, history, random.Random(seed), candidates, guess_place=guess_place)
     left = [word for word in WORDS.answers if is_consistent(word, history)]
     assert len(thinking) == len(set(thinking)) == min(candidates, len(left))
     assert set(thinking) <= set(left)
-    assert thinking[-1] == guess
+    assert thinking[0 if guess_place == "first" else -1] == guess
 
 
 @given(state=st.sampled_from(STATES), seed=st.integers())

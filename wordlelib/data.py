@@ -44,13 +44,14 @@ def sft_row(
     rng: random.Random,
     candidates: int = 3,
     guessed: Counter[str] | None = None,
+    guess_place: str = "last",
 ) -> Row:
     """One state with the teacher's completion: prompt and completion are chat messages.
 
     `guessed` counts the teacher's guesses over rows, for its choice among equally good ones.
     """
     guessed = Counter() if guessed is None else guessed
-    thinking, guess = solver_turn(solver, history, rng, candidates, guessed)
+    thinking, guess = solver_turn(solver, history, rng, candidates, guessed, guess_place)
     guessed[guess] += 1
     return {
         "prompt": messages(history, solver.rules),
@@ -217,6 +218,7 @@ def build(
     states: int,
     seed: int = 0,
     candidates: int = 3,
+    guess_place: str = "last",
     mix: dict[str, float] = MIX,
     count_tokens: CountTokens | None = None,
 ) -> dict[str, Any]:
@@ -224,7 +226,8 @@ def build(
 
     source: the arguments of `game_words` that gave the lists of `rules` (None: the shipped lists).
     rows, states: how many SFT rows and GRPO states are made before duplicates are removed.
-    candidates: words in the thinking, at most. mix: shares by source, as for `make_states`.
+    candidates: words in the thinking, at most; guess_place: whether the guess is the `first` or the
+    `last` of them. mix: shares by source, as for `make_states`.
     count_tokens: tokens of each chat, with the generation prompt when its last message is the user's;
     None leaves the token lengths out. Only training secrets have training games. With the `full`
     lexicon all words may be named; with `train` the training files name no held-out word, and the
@@ -247,14 +250,15 @@ def build(
     def labelled(solver: Solver, secrets: Sequence[str], n: int, part: str) -> list[Row]:
         made = make_states(solver, secrets, n, f"{part} {seed}", mix, words.dictionary) if n else ()
         rng, guessed = random.Random(f"{part} labels {seed}"), Counter()
-        return _distinct((sft_row(solver, *state, rng, candidates, guessed) for state in made), _texts)
+        turns = (sft_row(solver, *state, rng, candidates, guessed, guess_place) for state in made)
+        return _distinct(turns, _texts)
 
     val_rows = VAL_ROWS_PER_SECRET * len(split.val)
     sft = labelled(solver, split.train, rows, "sft")
     sft_val = labelled(val_solver, split.val, val_rows, "sft_val")
     made = make_states(solver, split.train, states, f"states {seed}", mix, words.dictionary)
     grpo = [state_row(solver, *state) for state in _distinct(made, lambda state: state[:2])]
-    games = list(traces(solver, split.train, seed, candidates))
+    games = list(traces(solver, split.train, seed, candidates, guess_place))
 
     for name, part in (("sft", sft), ("states", grpo)):
         write_jsonl(folder / f"{name}.jsonl", part)
@@ -274,6 +278,7 @@ def build(
         "seed": seed,
         "mix": mix,
         "candidates": candidates,
+        "guess_place": guess_place,
         "files": {name: _describe(part, made, count_tokens) for name, part, made in parts}
         | {"traces": {"games": len(games), "rows": sum(len(game["turns"]) for game in games)}},
         "split_sizes": {name: len(part) for name, part in split._asdict().items()},

@@ -157,6 +157,7 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "n_rows": Param(int, "SFT rows before duplicates are removed", "rows", 1),
         "n_states": Param(int, "GRPO states before duplicates are removed", "rows", 1),
         "candidates": Param(int, "words spelled out in the thinking, at most", "words", 1, 10),
+        "guess_place": Param(str, "where the guess stands among these words", choices=("first", "last")),
         "model": Param(
             str, "whose tokenizer measures lengths: nano, nano-large, hub name or folder", "model"
         ),

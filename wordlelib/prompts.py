@@ -91,7 +91,7 @@ def spell(word: str) -> str:
 
 
 def completion(candidates: Iterable[str], guess: str) -> str:
-    """The text of one turn: candidates spelled out (the chosen one last), then the guess."""
+    """The text of one turn: candidates spelled out (the guess among them), then the guess."""
     return f"{THINK}{'; '.join(spell(word) for word in candidates)}{END_THINK}{GUESS}{guess}{END_GUESS}"
 
 

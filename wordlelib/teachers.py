@@ -60,15 +60,17 @@ def solver_turn(
     rng: random.Random,
     candidates: int = 3,
     guessed: Mapping[str, int] = MappingProxyType({}),
+    guess_place: str = "last",
 ) -> tuple[list[str], str]:
-    """What the teacher thinks and guesses: up to `candidates` distinct consistent words, and the last.
+    """What the teacher thinks, up to `candidates` distinct consistent words, and which of them it guesses.
 
     The guess is the consistent word with most information; while more than six are left, one of the
     two best, so that games differ. Of equally good words it is the one `guessed` least often so far
     (word to count), or any of them: the first in the alphabet would leave others without practice.
     The opener is always the best one: a student that opens the same way every time meets few states,
-    and learns them well. The other words are drawn from the consistent ones and stand before it in
-    random order. When nothing is consistent, it is the first allowed guess.
+    and learns them well. The other words are drawn from the consistent ones and stand before it
+    (`guess_place` last) or after it (first) in random order. When nothing is consistent, it is the first
+    allowed guess.
     """
     if candidates < 1:
         raise ValueError(f"the teacher must name at least its guess: candidates is {candidates}")
@@ -80,8 +82,8 @@ def solver_turn(
     chosen = min(best, key=rarity.get) if history else best[0]
     drawn = rng.sample(range(len(left)), min(candidates, len(left)))
     others = [place for place in drawn if place != chosen][: candidates - 1]
-    thinking = [solver.universe[left[place]] for place in (*others, chosen)]
-    return thinking, thinking[-1]
+    places = (*others, chosen) if guess_place == "last" else (chosen, *others)
+    return [solver.universe[left[place]] for place in places], solver.universe[left[chosen]]
 
 
 def non_word(word: str, rng: random.Random, known: Collection[str], alphabet: str = "a-z") -> str:
@@ -247,14 +249,17 @@ def _states(
 
 
 def traces(
-    solver: Solver, secrets: Sequence[str], seed: int = 0, candidates: int = 3
+    solver: Solver, secrets: Sequence[str], seed: int = 0, candidates: int = 3, guess_place: str = "last"
 ) -> Iterator[dict[str, Any]]:
     """Whole games of the teacher as game records, one for each secret; same arguments, same games."""
     from wordlelib.evaluate import iter_games  # here, since it reads files through `data`, which needs us
 
     def player(histories: list[History], seeds: list[int]) -> list[str]:
         rngs = (random.Random(f"{s}/{len(h)}") for h, s in zip(histories, seeds, strict=True))
-        turns = (solver_turn(solver, h, rng, candidates) for h, rng in zip(histories, rngs, strict=True))
+        turns = (
+            solver_turn(solver, h, rng, candidates, guess_place=guess_place)
+            for h, rng in zip(histories, rngs, strict=True)
+        )
         return [completion(*turn) for turn in turns]
 
     return iter_games(player, secrets, solver.words, solver.rules, name="teacher", seed=seed)
