@@ -26,14 +26,13 @@ from wordlelib.analysis import Games, Measured
 from wordlelib.data import CARD, Data, iter_jsonl, played_in
 from wordlelib.evaluate import games_file
 from wordlelib.params import PLAYERS
-from wordlelib.report import SPLITS, STAGE, Evaluated
+from wordlelib.report import SPLITS, STAGE, UNTRAINED, Evaluated
 from wordlelib.runs import read_log, read_yaml, shown_path
 from wordlelib.solver import POLICIES, Solver
 
 Row = dict[str, str]
 # Parameters by which two runs of one recipe may differ: what is drawn, and where it is written.
 SEED_ONLY = {"seed", "run", "runs", "overwrite", "resume", "data_from", "init_from"}
-UNTRAINED = {"untrained", *POLICIES, "optimal"}
 
 
 class Section(NamedTuple):
@@ -505,35 +504,15 @@ def scoring_rules(found: Findings) -> Section:
         {"player": label, **{rate.rule: _with_interval(rate.value, rate.interval, ".1%") for rate in rates}}
         for label, rates in counted.items()
     ]
+    shown = {label: counted[label] for label in found.models or counted}
     meanings = [f"*{rate.rule}*: {rate.meaning}" for rate in next(iter(counted.values()))]
     text = (
         "Rules that others publish results by, written anew from their descriptions and run on these "
         "games; only *strict* is a win rate that a player of the real game would recognise. "
-        f"{'; '.join(meanings)}. {_gap({label: counted[label] for label in found.models or counted})}"
+        f"{'; '.join(meanings)}. {scoring.farthest(shown)}"
     )
-    figures = {"scoring_rules": plots_analysis.scoring({k: counted[k] for k in found.models or counted})}
+    figures = {"scoring_rules": plots_analysis.scoring(shown)}
     return Section("How would others count it?", text, {"The same games": rows}, figures)
-
-
-def _gap(counted: Mapping[str, Sequence[scoring.Rate]]) -> str:
-    """The largest distance from the strict rate, and the rules under which another player comes first."""
-    known = {
-        label: {rate.rule: rate.value for rate in rates if rate.value is not None}
-        for label, rates in counted.items()
-    }
-    gaps = [(abs(v - own["strict"]), label, rule) for label, own in known.items() for rule, v in own.items()]
-    _, label, rule = max(gaps)
-    wins, by_rule = known[label]["strict"], known[label][rule]
-    said = f"Farthest from it here: {label} wins {wins:.1%} of its games, and {by_rule:.1%} by *{rule}*."
-
-    def first(rule: str) -> str:
-        return max(known, key=lambda label: known[label].get(rule, 0.0))
-
-    best = first("strict")
-    for rule, value in known[best].items():
-        if known[first(rule)][rule] > value:
-            said += f" *{rule}* puts {first(rule)} first, the strict rule {best}."
-    return said
 
 
 def training(found: Findings) -> Section | None:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wordlelib import analysis, inference, recipes, sweeps
+from wordlelib import analysis, inference, recipes, scoring, sweeps
+from wordlelib.data import CARD, played_in
 from wordlelib.evaluate import COMPARISONS, games_file
 from wordlelib.params import PLAYERS
 from wordlelib.rules import Rules, require_same_rules
@@ -23,6 +24,7 @@ from wordlelib.runs import (
     shown_path,
     write_text,
 )
+from wordlelib.solver import POLICIES
 
 STAGE = "04_eval"
 START, END = "<!-- results:start -->", "<!-- results:end -->"
@@ -40,6 +42,8 @@ EFFECTS_NOTE = (
     "bootstrap over three or more trials a side; those from games are Newcombe's, and do not see "
     "how much two runs of the same settings differ."
 )
+
+UNTRAINED = {"untrained", *POLICIES, "optimal"}  # players that nobody trained
 
 Row = list[str]
 
@@ -217,6 +221,8 @@ def _report(
     )
     if paired := [line for run in runs for line in _paired_lines(run)]:
         blocks.append("\n".join(paired))
+    if commands and (other := [line for run in runs for line in _scoring_lines(run)]):
+        blocks.append("\n".join(["The same recorded games under scoring rules of others:", "", *other]))
     if used := [line for run in runs for line in _usage_lines(run)]:
         blocks.append("\n".join(used))
     if secrets:
@@ -301,6 +307,21 @@ def _doubt(run: Evaluated, player: str, split: str, test: Mapping[str, Any]) -> 
         return ""
     needed = inference.games_needed(gained, lost, games)
     return " The wins decide nothing" + (f"; about {needed:,} games would." if needed else ".")
+
+
+def _scoring_lines(run: Evaluated) -> list[str]:
+    """What the rules of `scoring` make of each trained player's games, and a line on what that changes."""
+    trained = [name for name in PLAYERS if name in run.games and name not in UNTRAINED]
+    known = (run.folder / "01_data_synthesis" / CARD).is_file()
+    train = played_in(run.folder).split.train if known else ()
+    counted = {name: scoring.rates(run.games[name], train) for name in trained}
+    if not counted:
+        return []
+    lines = []
+    for name, rates in counted.items():
+        shares = [f"*{rate.rule}* {rate.value:.1%}" for rate in rates if rate.value is not None]
+        lines.append(f"- {name} in {shown_path(run.folder)}: {', '.join(shares)}.")
+    return [*lines, f"- {scoring.farthest(counted)}"]
 
 
 def _usage_lines(run: Evaluated) -> list[str]:

@@ -4,6 +4,7 @@ They show how far a published "win rate" or "reward" can be from games won under
 nothing else changed: same player, same secrets, same moves.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,6 +101,27 @@ def rates(games: Games, train: tuple[str, ...]) -> list[Rate]:
         free_retries(games),
         small_pool(games, train),
     ]
+
+
+def farthest(counted: Mapping[str, Sequence[Rate]]) -> str:
+    """The largest distance from the strict rate, and the rules under which another player comes first."""
+    known = {
+        label: {rate.rule: rate.value for rate in rates if rate.value is not None}
+        for label, rates in counted.items()
+    }
+    gaps = [(abs(v - own["strict"]), label, rule) for label, own in known.items() for rule, v in own.items()]
+    _, label, rule = max(gaps)
+    wins, by_rule = known[label]["strict"], known[label][rule]
+    said = f"Farthest from it here: {label} wins {wins:.1%} of its games, and {by_rule:.1%} by *{rule}*."
+
+    def first(rule: str) -> str:
+        return max(known, key=lambda label: known[label].get(rule, 0.0))
+
+    best = first("strict")
+    for rule, value in known[best].items():
+        if known[first(rule)][rule] > value:
+            said += f" *{rule}* puts {first(rule)} first, the strict rule {best}."
+    return said
 
 
 def _share(hits: np.ndarray) -> tuple[Any, Any]:
