@@ -53,7 +53,7 @@ def played():
 def test_words_are_listed_by_who_won_them():
     results = difficulty.results_by_word(analysis.from_records(played()))
     assert results["magma"] == {"sft": [1], "grpo": [0]}
-    assert difficulty.word_lists(results, ["sft", "grpo"]) == {
+    assert difficulty.word_lists(results, ["sft", "grpo"], [("grpo", "sft")]) == {
         "won_by_all": ["crane"],
         "lost_by_all": ["label"],
         "gained_by_grpo_over_sft": ["llama"],
@@ -64,7 +64,7 @@ def test_words_are_listed_by_who_won_them():
 def test_secrets_that_not_all_played_are_in_no_list_and_a_secret_counts_as_won_when_every_game_was():
     more = [game("speed", "speed"), game("crane", *LOSS, player="grpo")]
     results = difficulty.results_by_word(analysis.from_records([*played(), *more]))
-    lists = difficulty.word_lists(results, ["sft", "grpo"])
+    lists = difficulty.word_lists(results, ["sft", "grpo"], [("grpo", "sft")])
     assert "speed" not in [word for words in lists.values() for word in words]
     assert lists["won_by_all"] == [] and lists["lost_again_by_grpo_after_sft"] == ["crane", "magma"]
 

@@ -219,7 +219,9 @@ def test_the_readme_counts_the_same_games_by_the_rules_of_others(tmp_path, readm
     """Trained players alone, and no pool of training secrets without the data card that names them."""
     make_run(tmp_path / "reference" / "run")
     update_readme(readme, tmp_path / "reference")
-    part = readme.read_text().split("scoring rules of others:\n\n")[1].split("\n\n")[0].splitlines()
+    part = (
+        readme.read_text().partition("scoring rules of others:\n\n")[2].partition(f"\n{END}")[0].splitlines()
+    )
     assert [line.split()[1] for line in part] == ["sft", "grpo", "Farthest"]
     assert "*strict* 30.0%, *credit above 0*" in part[0] and "training secrets" not in part[0]
 

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -85,25 +84,26 @@ def results_by_word(players: Mapping[str, Games]) -> dict[str, dict[str, list[in
 
 
 def word_lists(
-    results: Mapping[str, Mapping[str, Sequence[int]]], players: Sequence[str]
+    results: Mapping[str, Mapping[str, Sequence[int]]],
+    players: Sequence[str],
+    pairs: Iterable[tuple[str, str]],
 ) -> dict[str, list[str]]:
     """Secrets by how the `players` fared, over secrets that all of them played: `won_by_all`, `lost_by_all`,
-    and for each player and each before it in the list `gained_by_<player>_over_<other>` and
-    `lost_again_by_<player>_after_<other>`.
+    and for each pair of them `gained_by_<first>_over_<second>` and `lost_again_by_<first>_after_<second>`.
 
     A secret played several times counts as won when every game on it was.
     """
     common = {
-        word: [min(own[player]) > 0 for player in players]
+        word: {player: min(own[player]) > 0 for player in players}
         for word, own in results.items()
         if set(players) <= set(own)
     }
     lists = {
-        "won_by_all": [word for word, won in common.items() if all(won)],
-        "lost_by_all": [word for word, won in common.items() if not any(won)],
+        "won_by_all": [word for word, won in common.items() if all(won.values())],
+        "lost_by_all": [word for word, won in common.items() if not any(won.values())],
     }
-    for (i, other), (j, player) in combinations(enumerate(players), 2):
-        gained = [word for word, won in common.items() if won[j] and not won[i]]
-        lost = [word for word, won in common.items() if won[i] and not won[j]]
-        lists |= {f"gained_by_{player}_over_{other}": gained, f"lost_again_by_{player}_after_{other}": lost}
+    for first, second in pairs:
+        gained = [word for word, won in common.items() if won[first] and not won[second]]
+        lost = [word for word, won in common.items() if won[second] and not won[first]]
+        lists |= {f"gained_by_{first}_over_{second}": gained, f"lost_again_by_{first}_after_{second}": lost}
     return lists

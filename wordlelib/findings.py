@@ -108,14 +108,23 @@ class Findings:
         path = games_file(run.folder / STAGE)
         return (record for record in iter_jsonl(path) if record["player"] == player)
 
+    @cached_property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Every model with each before it in its run, and with its like in each run before."""
+        return [
+            (later, earlier)
+            for earlier, later in combinations(self.models, 2)
+            if self.source[earlier][0] is self.source[later][0]
+            or self.source[earlier][1] == self.source[later][1]
+        ]
+
     def compared(self, split: str) -> dict[tuple[str, str], inference.Comparison]:
-        """Every model against each before it and the random-consistent player, on the same secrets."""
+        """The pairs, and every model with the random-consistent player, on the secrets that both played."""
         games = {label: own.games for label, own in self.split_measured(split).items()}
-        pairs = [(later, earlier) for earlier, later in combinations(self.models, 2)]
-        pairs += [(label, "random_consistent") for label in self.models]
+        references = [(label, "random_consistent") for label in self.models]
         return {
             (a, b): analysis.paired(games[a], games[b])
-            for a, b in pairs
+            for a, b in [*self.pairs, *references]
             if a in games and b in games and analysis.agree(games[a], games[b]) is None
         }
 
@@ -135,7 +144,7 @@ def _same_split(runs: Sequence[Evaluated]) -> Data:
     first = played_in(runs[0].folder)
     for run in runs[1:]:
         other = played_in(run.folder)
-        if any(map(lambda a, b: set(a) != set(b), first.split, other.split)):
+        if any(set(own) != set(theirs) for own, theirs in zip(first.split, other.split, strict=True)):
             raise ValueError(
                 f"{shown_path(runs[0].folder)} and {shown_path(run.folder)} split the secrets differently: "
                 "training secrets of one are held out in the other; compare runs on the same data card"
@@ -486,7 +495,7 @@ def found_results(found: Findings) -> dict[str, dict[str, list[int]]]:
 
 def lists(found: Findings) -> dict[str, list[str]]:
     """`difficulty.word_lists` for the trained models, or for all players where there are none."""
-    return difficulty.word_lists(found_results(found), found.models or list(found.games))
+    return difficulty.word_lists(found_results(found), found.models or list(found.games), found.pairs)
 
 
 def _by_part(found: Findings, words: Sequence[str]) -> Row:
