@@ -69,9 +69,8 @@ def test_secrets_that_not_all_played_are_in_no_list_and_a_secret_counts_as_won_w
     assert lists["won_by_all"] == [] and lists["lost_again_by_grpo_after_sft"] == ["crane", "magma"]
 
 
-def test_lists_of_each_pair_do_not_meet():
-    lists = difficulty.word_lists(
-        difficulty.results_by_word(analysis.from_records(played())), ["sft", "grpo"]
-    )
+def test_lists_of_a_pair_do_not_meet():
+    results = difficulty.results_by_word(analysis.from_records(played()))
+    lists = difficulty.word_lists(results, ["sft", "grpo"], [("grpo", "sft")])
     for first, second in combinations(lists.values(), 2):
         assert not set(first) & set(second)

@@ -130,7 +130,12 @@ def test_players_of_several_runs_carry_the_run_and_references_stand_once(make_ru
     labels = ["untrained in a", "sft in a", "grpo in a", "random_consistent", "greedy", "sft in b"]
     assert list(found.games) == labels
     assert found.models == ["sft in a", "grpo in a", "sft in b"]
-    assert found.pairs == [("grpo in a", "sft in a"), ("sft in b", "sft in a")]
+    # runs of one recipe are seeds, not rivals
+    assert found.pairs == [("grpo in a", "sft in a")]
+    config = found.runs[1].folder / "02_sft" / "config.yaml"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "learning_rate": 1.0}))
+    other = findings.Findings([run.folder for run in found.runs])
+    assert other.pairs == [("grpo in a", "sft in a"), ("sft in b", "sft in a")]
 
 
 def test_runs_of_the_same_name_stay_apart_and_a_run_given_twice_is_refused(make_run):

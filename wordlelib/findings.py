@@ -110,13 +110,15 @@ class Findings:
 
     @cached_property
     def pairs(self) -> list[tuple[str, str]]:
-        """Every model with each before it in its run, and with its like in each run before."""
-        return [
-            (later, earlier)
-            for earlier, later in combinations(self.models, 2)
-            if self.source[earlier][0] is self.source[later][0]
-            or self.source[earlier][1] == self.source[later][1]
-        ]
+        """Every model with each before it in its run, and with its like in runs of other recipes."""
+        return [(b, a) for a, b in combinations(self.models, 2) if self._comparable(a, b)]
+
+    def _comparable(self, first: str, second: str) -> bool:
+        (run, player), (other_run, other_player) = self.source[first], self.source[second]
+        if run is other_run:
+            return True
+        # the seeds of one recipe are no rivals: `over_seeds` shows them as points
+        return player == other_player and _recipe_key(run.folder) != _recipe_key(other_run.folder)
 
     def compared(self, split: str) -> dict[tuple[str, str], inference.Comparison]:
         """The pairs, and every model with the random-consistent player, on the secrets that both played."""
@@ -209,8 +211,9 @@ def results(found: Findings) -> Section:
         f"guesses (a loss as {found.data.rules.turns + 1}) less that of best possible play, known for whole "
         "shipped lists."
     )
-    summaries = plots.summaries(found.runs[0].metrics)
-    summaries |= {label: analysis.summary(own.games, own.flags) for label, own in found.measured.items()}
+    summaries = {label: analysis.summary(own.games, own.flags) for label, own in found.measured.items()}
+    best = plots.summaries(found.runs[0].metrics).get("optimal")
+    summaries |= {"optimal": best} if best else {}
     figures = {"win_rates": plots.win_rates(summaries), "mean_guesses": plots.mean_guesses(summaries)}
     return Section("Who wins how often?", text, tables, figures)
 
