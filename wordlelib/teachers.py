@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wordlelib.game import History, Turn, is_win, take_turn
+from wordlelib.game import History, Turn, is_consistent, is_win, knowledge, take_turn
 from wordlelib.prompts import END_THINK, THINK, alphabet_letters, completion, parse_guess, spell
 from wordlelib.solver import Solver
 
@@ -34,6 +34,7 @@ MOVES = {
 }
 OPENERS = {"opener": "answer", "random": "answer"}
 BLIND = 8  # guesses that a game with a decoy draws on each turn, to play the most telling one
+TRIES = 200  # letters that are drawn to invent a word that fits all feedback
 BARREN = 1000  # games without a state in a row that mean that a source gives none
 SURE = 6  # with at most this many candidates the teacher always takes the best one
 
@@ -100,6 +101,23 @@ def non_word(word: str, rng: random.Random, known: Collection[str], alphabet: st
     raise ValueError(f"found no non-word of {len(word)} letters {alphabet}: the list seems to hold them all")
 
 
+def _invented(solver: Solver, history: History, rng: random.Random, known: Collection[str]) -> str | None:
+    """A string that fits all feedback and is none of the `known` words, as a student invents it.
+
+    Letters that are not placed yet come from the same place of random words. None when the tries do not
+    suffice, as when several letters are known but not their places.
+    """
+    pattern = knowledge(history, solver.rules.length).pattern
+    for _ in range(TRIES):
+        word = "".join(
+            rng.choice(solver.universe)[place] if letter == "_" else letter
+            for place, letter in enumerate(pattern)
+        )
+        if word not in known and is_consistent(word, history):
+            return word
+    return None
+
+
 def _move_text(
     solver: Solver, history: History, move: str, rng: random.Random, known: Collection[str]
 ) -> str:
@@ -115,7 +133,10 @@ def _move_text(
     if move == "no guess":
         return f"{THINK}{spell(guess)}{END_THINK}"
     if move == "non-word":
-        guess = non_word(guess, rng, known, solver.rules.alphabet)
+        # Not the consistent word with a letter changed: it would give that word away.
+        guess = _invented(solver, history, rng, known) or non_word(
+            rng.choice(solver.guesses), rng, known, solver.rules.alphabet
+        )
     return completion([guess], guess)
 
 
