@@ -1,4 +1,4 @@
-"""Shared by all tests: the shipped lists, small notebooks, and property tests that know no clock."""
+"""Shared by all tests: lists, recorded games, small notebooks, and property tests that know no clock."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis import strategies as st
 
 from wordlelib import params, recipes, runs
+from wordlelib.game import Turn, score
+from wordlelib.rules import rules_for
 from wordlelib.words import Words, load_words
 
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -147,3 +150,58 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "sweep.yaml"
     path.write_text(GRID)
     return path
+
+
+# A game of a dozen words, and records of it -------------------------------------------------------
+
+NAMES = (
+    "abide",
+    "cecum",
+    "crane",
+    "cynic",
+    "geese",
+    "label",
+    "llama",
+    "magma",
+    "maple",
+    "slate",
+    "speed",
+    "those",
+)
+WORDS = Words(NAMES, NAMES)
+
+
+RULES = rules_for(WORDS)
+LOSS = ("slate", "those", "geese", "abide", "speed", "cynic")
+
+
+def game(secret, *guesses, player="sft", **fields):
+    """A hand-made record; a guess of None is a turn without one, an unknown word is no word."""
+    turns = []
+    for guess in guesses:
+        known = guess in NAMES
+        turn = Turn(
+            guess,
+            score(guess, secret) if known else None,
+            "ok" if guess else "no_tag",
+            "ok" if known else "not_a_word" if guess else None,
+        )
+        turns.append({**turn._asdict(), "rewards": {}})
+    record = {
+        **{"secret": secret, "turns": turns, "won": secret in guesses, "n_guesses": len(turns)},
+        **{"player": player, "seed": 0, "rules": RULES.digest, "preplayed": 0},
+    }
+    return record | fields
+
+
+@st.composite
+def records(draw, player: str = "sft"):
+    """Some games as any player may have played them: faults, repeats, pre-played turns, wins at any turn."""
+    made = []
+    for secret in draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=6)):
+        guesses = draw(st.lists(st.sampled_from([*NAMES, "zzzzz", "qqqqq", None]), min_size=6, max_size=6))
+        if secret in guesses:
+            guesses = guesses[: guesses.index(secret) + 1]
+        given_ = draw(st.integers(0, len(guesses) - 1))
+        made.append(game(secret, *guesses, player=player, preplayed=given_))
+    return made

@@ -211,6 +211,11 @@ def report_runs(args: argparse.Namespace) -> None:
         raise ValueError("name at least one run folder, or --readme")
     if args.keep or args.readme:
         return
+    if args.html:
+        from wordlelib import page
+
+        folder = args.out or args.runs[0] / "report"
+        return print("Report:", runs.shown_path(page.write(args.runs, folder.resolve())))
     swept = [folder for folder in args.runs if sweep_results.is_sweep(folder)]
     for folder in swept:
         print(report.sweep_report(folder, markdown=True)) if args.markdown else show_sweep(folder.resolve())
@@ -321,6 +326,8 @@ def parser() -> argparse.ArgumentParser:
     sub = command("report", report_runs, "the results table of runs or of a sweep")
     sub.add_argument("runs", nargs="*", type=local_folder, help="run folders, or folders of sweeps")
     sub.add_argument("--markdown", action="store_true", help="as a markdown table")
+    sub.add_argument("--html", action="store_true", help="write one page, its tables and lists of words")
+    sub.add_argument("--out", type=Path, help="folder for --html (report in the first run)")
     sub.add_argument("--keep", action="store_true", help="copy them, without weights, to results/reference")
     sub.add_argument("--readme", action="store_true", help="write results and plans into the pages")
 

@@ -11,7 +11,7 @@ import json
 import random
 import zlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,14 +88,18 @@ def read_jsonl(path: str | Path) -> list[Row]:
 
     Raises ValueError with file, line number and cause for any other line, and for a damaged archive.
     """
+    return list(iter_jsonl(path))
+
+
+def iter_jsonl(path: str | Path) -> Iterator[Row]:
+    """The rows of `read_jsonl` one by one, for files larger than memory; same errors."""
     try:
-        return _json_lines(path)
+        yield from _json_lines(path)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path}: not a whole gzip file ({error})") from None
 
 
-def _json_lines(path: str | Path) -> list[Row]:
-    rows = []
+def _json_lines(path: str | Path) -> Iterator[Row]:
     with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
@@ -105,8 +109,7 @@ def _json_lines(path: str | Path) -> list[Row]:
                 raise ValueError(f"{path}, line {number}: not JSON ({error}){half}") from None
             if not isinstance(row, dict):
                 raise ValueError(f"{path}, line {number}: {type(row).__name__} where an object should stand")
-            rows.append(row)
-    return rows
+            yield row
 
 
 def write_jsonl(path: str | Path, rows: Iterable[Row]) -> None:

@@ -7,12 +7,13 @@ played under different rules never share a table.
 
 import gzip
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wordlelib import recipes, sweep_results
-from wordlelib.evaluate import COMPARISONS, by_player, games_file, read_games, summarise
+from wordlelib import analysis, inference, recipes, scoring, sweep_results
+from wordlelib.data import CARD, played_in
+from wordlelib.evaluate import COMPARISONS, games_file
 from wordlelib.params import PLAYERS
 from wordlelib.rules import Rules, require_same_rules
 from wordlelib.runs import (
@@ -24,11 +25,13 @@ from wordlelib.runs import (
     shown_path,
     write_text,
 )
+from wordlelib.solver import POLICIES
 
 STAGE = "04_eval"
 START, END = "<!-- results:start -->", "<!-- results:end -->"
-SPLITS = {"all": "All secrets", "heldout": "Held-out secrets"}
+SPLITS = {"all": "All secrets", "heldout": "Held-out secrets", "train": "Training secrets"}
 SECRETS_SHOWN = 50
+MARKS = {"preplayed": "pre-played turns", "retries": "retries", "discarded": "best of several games"}
 KEPT = (
     *("*/*.ipynb", "*/*.yaml", "*/*.json", "*/*.csv", "*/log.jsonl", "*/games.jsonl*"),
     *("*/control/log.jsonl", "*/figures/*.svg"),
@@ -42,16 +45,23 @@ EFFECTS_NOTE = (
     "how much two runs of the same settings differ."
 )
 
+UNTRAINED = {"untrained", *POLICIES, "optimal"}  # players that nobody trained
+
 Row = list[str]
 
 
 class Evaluated(NamedTuple):
-    """One run: its folder, rules, flat metrics, and the secrets played (empty without games.jsonl)."""
+    """One run: its folder, rules, flat metrics, and the games of each player (none without games.jsonl)."""
 
     folder: Path
     rules: Rules
     metrics: dict[str, Any]
-    secrets: tuple[str, ...]
+    games: dict[str, analysis.Games]
+
+    @property
+    def secrets(self) -> list[str]:
+        """The secrets played, sorted."""
+        return sorted({secret for games in self.games.values() for secret in games.secrets()})
 
 
 def read_run(folder: str | Path) -> Evaluated:
@@ -75,26 +85,37 @@ def read_run(folder: str | Path) -> Evaluated:
             f"{shown_path(stage)}: metrics.json was made under rules {metrics.get('rules')}, but config.yaml "
             f"gives {rules.digest}: run notebook {STAGE} again"
         )
-    games = games_file(stage)
-    secrets = _checked_secrets(games, rules, metrics) if games else ()
-    return Evaluated(Path(folder).resolve(), rules, metrics, secrets)
+    path = games_file(stage)
+    games = _checked_games(path, rules, metrics) if path else {}
+    return Evaluated(Path(folder).resolve(), rules, metrics, games)
 
 
-def _checked_secrets(path: Path, rules: Rules, metrics: dict[str, Any]) -> tuple[str, ...]:
-    """The secrets of games.jsonl, once its games are seen to give the same metrics."""
-    records = read_games(path, rules)
-    groups = by_player(records)
+def read_runs(folders: Iterable[str | Path]) -> list[Evaluated]:
+    """Runs that may stand in one table. Raises ValueError as `read_run` does, without any run, and when the
+    rules of two differ, naming the fields."""
+    runs = [read_run(folder) for folder in folders]
+    if not runs:
+        raise ValueError("no run folder is given: name at least one")
+    for run in runs[1:]:
+        where = f"{shown_path(runs[0].folder)} and {shown_path(run.folder)}"
+        require_same_rules(runs[0].rules, run.rules, where)
+    return runs
+
+
+def _checked_games(path: Path, rules: Rules, metrics: dict[str, Any]) -> dict[str, analysis.Games]:
+    """The games of games.jsonl, once they are seen to give the same metrics."""
+    groups = analysis.read(path, rules.digest)
     named = {key.split("/")[0] for key in metrics if key.endswith("/all/games")} - {"optimal"}
     if lost := sorted(named - set(groups)):
         raise ValueError(f"{shown_path(path)} lacks the games of {lost[0]!r}: run notebook {STAGE} again")
     for player, own in groups.items():
-        for name, value in summarise(own).items():
+        for name, value in analysis.summary(own).items():
             if metrics.get(key := f"{player}/all/{name}") != value:
                 raise ValueError(
                     f"{shown_path(path)} gives {key} = {value}, but metrics.json says {metrics.get(key)}: "
                     f"run notebook {STAGE} again"
                 )
-    return tuple(sorted({record["secret"] for record in records}))
+    return groups
 
 
 def terminal_table(paths: Iterable[str | Path]) -> str:
@@ -102,12 +123,12 @@ def terminal_table(paths: Iterable[str | Path]) -> str:
 
     Raises ValueError as `read_run` does, and when the rules of two runs differ, naming the fields.
     """
-    return _report([read_run(path) for path in paths], _aligned, secrets=True)
+    return _report(read_runs(paths), _aligned, secrets=True)
 
 
 def markdown(paths: Iterable[str | Path]) -> str:
     """The tables of `terminal_table` as Markdown; same errors."""
-    return _report([read_run(path) for path in paths], piped, secrets=True)
+    return _report(read_runs(paths), piped, secrets=True)
 
 
 def keep_run(run: str | Path, reference: str | Path) -> Path:
@@ -208,17 +229,13 @@ def _report(
     secrets: bool = False,
     commands: bool = False,
 ) -> str:
-    """Rules, one table a split, paired tests; `secrets` lists them, `commands` adds a column."""
-    if not runs:
-        raise ValueError("no run folder is given: name at least one")
-    for run in runs[1:]:
-        where = f"{shown_path(runs[0].folder)} and {shown_path(run.folder)}"
-        require_same_rules(runs[0].rules, run.rules, where)
+    """Rules, one table a split, paired tests. secrets: list them, and show training secrets apart. commands:
+    add a column."""
     repeat = {run.folder: [f"`{recipes.command(run.folder)}`"] for run in runs if commands}
-    blocks = [_rules_line(runs[0].rules)]
+    blocks = [rules_line(runs[0].rules)]
     for split, title in SPLITS.items():
-        rows = [(run, _row(run, player, split)) for run in runs for player in _players(run, split)]
-        if rows:
+        rows = [(run, _row(run, player, split)) for run in runs for player in players(run, split)]
+        if rows and (secrets or split != "train"):
             header = _header(runs[0].rules) + ["repeat with"] * commands
             body = [row + repeat.get(run.folder, []) for run, row in rows]
             blocks.append(f"{title}:\n\n{table([header, *body])}")
@@ -228,6 +245,8 @@ def _report(
     )
     if paired := [line for run in runs for line in _paired_lines(run)]:
         blocks.append("\n".join(paired))
+    if commands and (other := [line for run in runs for line in _scoring_lines(run)]):
+        blocks.append("\n".join(["The same recorded games under scoring rules of others:", "", *other]))
     if used := [line for run in runs for line in _usage_lines(run)]:
         blocks.append("\n".join(used))
     if secrets:
@@ -235,7 +254,8 @@ def _report(
     return "\n\n".join(blocks)
 
 
-def _rules_line(rules: Rules) -> str:
+def rules_line(rules: Rules) -> str:
+    """The rules and the word lists in one sentence."""
     return (
         f"Rules {rules.digest}: {rules.length} letters, {rules.turns} turns, hard mode "
         f"{'on' if rules.hard_mode else 'off'}; lists {rules.answers_sha256[:8]} (answers) and "
@@ -250,7 +270,7 @@ def _header(rules: Rules) -> Row:
     ]
 
 
-def _players(run: Evaluated, split: str) -> list[str]:
+def players(run: Evaluated, split: str) -> list[str]:
     """The players with games in `split`, in the order of the stages; best possible play comes last."""
     found = {key.split("/")[0] for key in run.metrics if key.endswith(f"/{split}/win_rate")}
     others = sorted(found - {*PLAYERS, "optimal"})
@@ -262,7 +282,7 @@ def _row(run: Evaluated, player: str, split: str) -> Row:
         return run.metrics.get(f"{player}/{split}/{name}")
 
     return [
-        player + " (pre-played turns)" * bool(value("preplayed")),
+        player + marks({name: value(name) for name in MARKS}),
         _number(value("games"), ","),
         _number(value("win_rate"), ".1%"),
         f"{_number(value('win_rate_low'), '.1%')} to {_number(value('win_rate_high'), '.1%')}",
@@ -275,6 +295,12 @@ def _row(run: Evaluated, player: str, split: str) -> Row:
     ]
 
 
+def marks(easier: Mapping[str, float | None]) -> str:
+    """What made a player's games easier than the strict rules (`evaluate.CONDITIONS`), as a remark."""
+    said = [text for name, text in MARKS.items() if easier.get(name)]
+    return f" ({', '.join(said)})" if said else ""
+
+
 def _number(value: float | None, style: str) -> str:
     return "–" if value is None else format(value, style)
 
@@ -283,17 +309,43 @@ def _paired_lines(run: Evaluated) -> list[str]:
     """What GRPO changed against its comparisons on the same secrets, one line a pair and split."""
     lines = []
     for player, other in COMPARISONS:
-        for split, title in {**SPLITS, "train": "Training secrets"}.items():
+        for split, title in SPLITS.items():
             prefix = f"{player}/{split}/vs_{other}_"
             test = {k.removeprefix(prefix): v for k, v in run.metrics.items() if k.startswith(prefix)}
             if test:
                 lines.append(
-                    f"- {player} against {other} in {shown_path(run.folder)}, {title.lower()}: "
-                    f"won {test['wins_gained']} games that {other} lost, lost {test['wins_lost']} it won "
-                    f"({_p(test['wins_p'])}, exact McNemar); {test['guesses_change']:+.2f} guesses a game "
-                    f"({_p(test['guesses_p'])}, exact sign flips)."
+                    f"- {player} against {other} in {shown_path(run.folder)}, {title.lower()}: won "
+                    f"{test['wins_gained']} games that {other} lost, lost {test['wins_lost']} it won "
+                    f"({p_value(test['wins_p'])}, exact McNemar); {test['guesses_change']:+.2f} guesses a "
+                    f"game ({p_value(test['guesses_p'])}, exact sign flips)."
+                    + _doubt(run, player, split, test)
                 )
     return lines
+
+
+def _doubt(run: Evaluated, player: str, split: str, test: Mapping[str, Any]) -> str:
+    """A sentence for wins that decide nothing, with the number of games that would."""
+    gained, lost, games = test["wins_gained"], test["wins_lost"], run.metrics[f"{player}/{split}/games"]
+    interval = inference.mean_interval([1] * gained + [-1] * lost + [0] * (games - gained - lost))
+    if inference.decides(interval) and test["wins_p"] < 1 - inference.LEVEL:
+        return ""
+    needed = inference.games_needed(gained, lost, games)
+    return " The wins decide nothing" + (f"; about {needed:,} games would." if needed else ".")
+
+
+def _scoring_lines(run: Evaluated) -> list[str]:
+    """What the rules of `scoring` make of each trained player's games, and a line on what that changes."""
+    trained = [name for name in PLAYERS if name in run.games and name not in UNTRAINED]
+    known = (run.folder / "01_data_synthesis" / CARD).is_file()
+    train = played_in(run.folder).split.train if known else ()
+    counted = {name: scoring.rates(run.games[name], train) for name in trained}
+    if not counted:
+        return []
+    lines = []
+    for name, rates in counted.items():
+        shares = [f"*{rate.rule}* {rate.value:.1%}" for rate in rates if rate.value is not None]
+        lines.append(f"- {name} in {shown_path(run.folder)}: {', '.join(shares)}.")
+    return [*lines, f"- {scoring.farthest(counted)}"]
 
 
 def _usage_lines(run: Evaluated) -> list[str]:
@@ -310,14 +362,16 @@ def _usage_lines(run: Evaluated) -> list[str]:
     ]
 
 
-def _p(value: float) -> str:
+def p_value(value: float) -> str:
+    """A p-value as it is shown."""
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
 def _secrets_line(run: Evaluated) -> str:
-    shown, hidden = run.secrets[:SECRETS_SHOWN], len(run.secrets) - SECRETS_SHOWN
+    secrets = run.secrets
+    shown, hidden = secrets[:SECRETS_SHOWN], len(secrets) - SECRETS_SHOWN
     more = f" and {hidden:,} more in {shown_path(run.folder)}/{STAGE}/games.jsonl" if hidden > 0 else ""
-    return f"Secrets of {shown_path(run.folder)} ({len(run.secrets):,}): {', '.join(shown)}{more}."
+    return f"Secrets of {shown_path(run.folder)} ({len(secrets):,}): {', '.join(shown)}{more}."
 
 
 def _aligned(rows: list[Row]) -> str:
