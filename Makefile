@@ -22,11 +22,11 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: .venv/installed
 	$(BIN)/python -m wordlelib run --recipe cpu-demo --out $(RUN) --resume
 
-test: lint .venv/sweep
+test: lint .venv/sweep .venv/track .venv/browser
 	$(BIN)/python -m pytest
 
 # The pictures of README.md, from the system's Chromium
-pictures: .venv/sweep
+pictures: .venv/browser
 	$(BIN)/python -m pytest tests/test_browser.py
 	mkdir -p results/reference/boards
 	cp .screenshots/replay.png .screenshots/duel.png results/reference/boards/
@@ -53,8 +53,8 @@ clean:
 	$(BIN)/python -m pip install --no-compile -e '.[train,lab,endpoint,test]'
 	@touch $@
 
-# Ray and Playwright, some 80 and 45 MB, are for their tests only; the demo goes without.
-.venv/sweep: .venv/installed
-	$(BIN)/python -m pip install --no-compile -e '.[sweep]' || echo "No Ray for this Python: its test is skipped."
-	$(BIN)/python -m pip install --no-compile -e '.[browser]' || echo "No Playwright here: its tests are skipped."
+# For their tests only, the demo goes without: Ray (some 80 MB to fetch), the trackers (160 MB on disk) and
+# Playwright (some 45 MB to fetch; it drives the browser of the system).
+.venv/sweep .venv/track .venv/browser: .venv/installed
+	$(BIN)/python -m pip install --no-compile -e '.[$(@F)]' || echo "No extra [$(@F)] here: its tests are skipped."
 	@touch $@

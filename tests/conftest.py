@@ -1,15 +1,17 @@
-"""Shared by all tests: the shipped lists, small notebooks, and property tests that know no clock."""
+"""Shared by all tests: lists, recorded games, small notebooks, and property tests that know no clock."""
 
 import builtins
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis import strategies as st
 
-from wordlelib import params, runs
+from wordlelib import params, recipes, runs
 from wordlelib.evaluate import play_games
+from wordlelib.game import Turn, score
 from wordlelib.players import solver_player
 from wordlelib.prompts import completion
 from wordlelib.rules import Rules, rules_for
@@ -82,13 +84,13 @@ def front_end(monkeypatch: pytest.MonkeyPatch, headless: None) -> None:
 
 
 def example(stage: str, **changes: object) -> dict[str, object]:
-    """Values for every parameter of a stage that `params.resolve` accepts."""
+    """Values for every parameter of a stage that `params.resolve` accepts; 05 reads no stage of its run."""
     by_kind = {bool: False, int: 0, float: 0.0, str: "", list: []}
     values = {}
     for name, param in params.PARAMETERS[stage].items():
         first = param.choices[0] if param.choices and param.kind is str else by_kind[param.kind]
         values[name] = first if param.low is None else param.kind(max(first, param.low))
-    fitting = {"run": "results/x", "max_steps": 2, "batch_size": 4, "model": "nano"}
+    fitting = {"run": "results/x", "max_steps": 2, "batch_size": 4, "model": "nano", "runs": ["results/y"]}
     return values | {name: value for name, value in fitting.items() if name in values} | changes
 
 
@@ -117,3 +119,143 @@ def write_notebook() -> Callable[..., Path]:
         return path
 
     return write
+
+
+def took_a_card_each(trials: Iterable[Path], cards: Iterable[str]) -> None:
+    """Assert that stages of several trials ran at the same time, and each saw another one of the cards."""
+    records = [runs.read_json(stage / "environment.json") for stage in trials]
+    for record in records:
+        print(*(f"{name} {record[name]}" for name in ("gpu_visible", "started", "ended")))
+    assert sorted(record["gpu_visible"] for record in records) == sorted(cards)
+    assert max(record["started"] for record in records) < min(record["ended"] for record in records)
+
+
+INPUTS = {stage: params.INPUTS.get(stage, ()) for stage in ("01_data_synthesis", "02_sft", "03_grpo")}
+GRID = "recipe: tiny\ngrid:\n  03_grpo.beta: [0.0, 0.5]\n  03_grpo.temperature: [1.0, 2.0]\n"
+WORK = """
+import os, pathlib, time
+(stage.dir / "kernel.txt").write_text(str(os.getpid()))
+time.sleep(60 * stage.config.max_minutes)
+"""
+
+
+def write_tiny_recipe(root: Path, write_notebook: Callable[..., Path]) -> Path:
+    """Put the recipe `tiny` of three stages, which open, read and finish their folders, into a checkout."""
+    folder = root / "notebooks" / "recipes" / "tiny"
+    folder.mkdir()
+    for stage, inputs in INPUTS.items():
+        values = example(stage, overwrite=True, **({"beta": 0.0} if stage == "03_grpo" else {}))
+        cells = ["\n".join(f"{name} = {value!r}" for name, value in values.items())]
+        cells.append(f"from wordlelib.runs import start\nstage = start({stage!r}, globals())")
+        cells += [f"stage.input({name!r})" for name in inputs]
+        cells += [WORK] * (stage == "02_sft")
+        cells.append(
+            "reward = float(stage.config.seed + getattr(stage.config, 'beta', 0))\n"
+            "stage.finish({'final_reward': reward, 'final_loss': 0.5, 'steps': 2})"
+        )
+        write_notebook(root / "notebooks" / f"{stage}.ipynb", *cells)
+        (folder / f"{stage}.yaml").write_text("")
+    return root
+
+
+@pytest.fixture
+def tiny(project: Path, write_notebook: Callable[..., Path]) -> Path:
+    """A checkout with the recipe `tiny`."""
+    return write_tiny_recipe(project, write_notebook)
+
+
+@pytest.fixture
+def made(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Stages are made in this process within milliseconds; the list of what was made, in order.
+
+    `made.fault(stage, run folder)` may raise in the middle of a stage.
+    """
+
+    class Made(list):
+        fault = staticmethod(lambda stage, out: None)
+
+    record = Made()
+
+    def execute(stage, values, out):
+        (out / stage).mkdir(parents=True, exist_ok=True)
+        run = runs.start(stage, values)
+        record.append(f"{out.parent.name}/{out.name}/{stage}")
+        for name in INPUTS[stage]:
+            run.input(name)
+        record.fault(stage, out)
+        cell = {"cell_type": "code", "source": ["1"], "execution_count": 1, "outputs": [], "metadata": {}}
+        runs.write_json(run.dir / f"{stage}.ipynb", {"cells": [cell]})
+        run.log({"step": 1, "frac_reward_zero_std": 0.25, "top_guess_share": 0.1})
+        run.finish({"final_reward": values.get("beta", 0) + values.get("temperature", 0), "steps": 2})
+
+    monkeypatch.setattr(recipes, "execute", execute)
+    return record
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """The folder of a sweep, not there yet."""
+    return tmp_path / "sweep"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A sweep file of four trials."""
+    path = tmp_path / "sweep.yaml"
+    path.write_text(GRID)
+    return path
+
+
+# A game of a dozen words, and records of it -------------------------------------------------------
+
+NAMES = (
+    "abide",
+    "cecum",
+    "crane",
+    "cynic",
+    "geese",
+    "label",
+    "llama",
+    "magma",
+    "maple",
+    "slate",
+    "speed",
+    "those",
+)
+WORDS = Words(NAMES, NAMES)
+
+
+RULES = rules_for(WORDS)
+LOSS = ("slate", "those", "geese", "abide", "speed", "cynic")
+
+
+def game(secret, *guesses, player="sft", **fields):
+    """A hand-made record; a guess of None is a turn without one, an unknown word is no word."""
+    turns = []
+    for guess in guesses:
+        known = guess in NAMES
+        turn = Turn(
+            guess,
+            score(guess, secret) if known else None,
+            "ok" if guess else "no_tag",
+            "ok" if known else "not_a_word" if guess else None,
+        )
+        turns.append({**turn._asdict(), "rewards": {}})
+    record = {
+        **{"secret": secret, "turns": turns, "won": secret in guesses, "n_guesses": len(turns)},
+        **{"player": player, "seed": 0, "rules": RULES.digest, "preplayed": 0},
+    }
+    return record | fields
+
+
+@st.composite
+def records(draw, player: str = "sft"):
+    """Some games as any player may have played them: faults, repeats, pre-played turns, wins at any turn."""
+    made = []
+    for secret in draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=6)):
+        guesses = draw(st.lists(st.sampled_from([*NAMES, "zzzzz", "qqqqq", None]), min_size=6, max_size=6))
+        if secret in guesses:
+            guesses = guesses[: guesses.index(secret) + 1]
+        given_ = draw(st.integers(0, len(guesses) - 1))
+        made.append(game(secret, *guesses, player=player, preplayed=given_))
+    return made

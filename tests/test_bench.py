@@ -36,6 +36,15 @@ def test_rewards_agree_with_plain_python_and_games_are_counted(shipped, monkeypa
     assert lines[0]["note"].startswith("16 states of 1 to 4 turns, groups of 8")
 
 
+def test_a_file_of_recorded_games_is_summarised_in_a_process_of_its_own(shipped, monkeypatch):
+    """The row raises when the summary of the file differs from that of the games in memory."""
+    monkeypatch.setattr(bench, "RECORDED", 400)
+    monkeypatch.setattr(bench, "DISTINCT", 100)
+    summary, memory = bench._recorded(Solver(shipped, rules_for(shipped)))
+    assert summary["name"] == "summary of 400 recorded games" and summary["ratio"] > 0
+    assert 0 < memory["measured"] < 2 and memory["ok"]
+
+
 def test_case_43_import_that_loads_torch_is_refused():
     pytest.importorskip("torch")
     assert bench._import(["wordlelib"], "import wordlelib")["measured"] < 60

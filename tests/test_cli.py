@@ -166,6 +166,16 @@ def test_a_recipe_for_a_stage_that_does_not_exist_is_refused(checkout, project, 
     assert "no stage '07_more'; the stages are 00_play_and_solve, " in capsys.readouterr().err
 
 
+def test_a_missing_input_is_met_before_any_notebook_starts(checkout, project, out, capsys):
+    """Also when a finished stage is to be made again: its notebook, too, stays as it was."""
+    assert run(out) == 0
+    before = {path: path.read_bytes() for path in (out / STAGE).iterdir() if path.is_file()}
+    assert run(out, "--overwrite", "--set", f"{STAGE}.runs=[]") == 2
+    error = capsys.readouterr().err
+    assert "04_eval is not there: run notebook 04_eval first" in error and error.count("\n") == 1
+    assert {path: path.read_bytes() for path in (out / STAGE).iterdir() if path.is_file()} == before
+
+
 def test_a_missing_input_stage_is_named_by_the_cell_that_needs_it(checkout, out, capsys):
     checkout("stage.input('02_sft')")
     assert run(out) == 1

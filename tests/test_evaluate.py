@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import LOSS, NAMES, RULES, WORDS, game
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,25 +38,6 @@ from wordlelib.prompts import completion
 from wordlelib.rules import rules_for
 from wordlelib.words import Split, Words, split_secrets
 
-NAMES = (
-    "abide",
-    "cecum",
-    "crane",
-    "cynic",
-    "geese",
-    "label",
-    "llama",
-    "magma",
-    "maple",
-    "slate",
-    "speed",
-    "those",
-)
-WORDS = Words(NAMES, NAMES)
-
-
-RULES = rules_for(WORDS)
-
 
 def say(word):
     return completion([word], word)
@@ -68,28 +50,6 @@ def scripted(*texts):
 
 def play(texts, secret="crane", words=WORDS, rules=RULES, name="scripted", **options):
     return play_games(scripted(*texts), [secret], words, rules, name=name, **options)[0]
-
-
-def game(secret, *guesses, player="sft", **fields):
-    """A hand-made record; a guess of None is a turn without one, an unknown word is no word."""
-    turns = []
-    for guess in guesses:
-        known = guess in NAMES
-        turn = Turn(
-            guess,
-            score(guess, secret) if known else None,
-            "ok" if guess else "no_tag",
-            "ok" if known else "not_a_word" if guess else None,
-        )
-        turns.append({**turn._asdict(), "rewards": {}})
-    record = {
-        **{"secret": secret, "turns": turns, "won": secret in guesses, "n_guesses": len(turns)},
-        **{"player": player, "seed": 0, "rules": RULES.digest, "preplayed": 0},
-    }
-    return record | fields
-
-
-LOSS = ("slate", "those", "geese", "abide", "speed", "cynic")
 
 
 def test_an_invalid_turn_uses_a_turn_and_is_never_tried_again():

@@ -119,7 +119,10 @@ def test_the_card_of_an_adapter_says_what_it_is_and_names_no_path(run, tmp_path)
     assert "| `learning_rate` | 0.01 |" in text and "| `beta` | 0.05 |" in text
     assert runs.read_json(run / "01_data_synthesis" / "card.json")["digest"] in text
     assert "28 to train, 4 to choose, 8 held out" in text and "Lexicon `full`" in text
-    assert "3 steps in 0.5 minutes on a CPU" in text and "Not evaluated yet." in text
+    assert (
+        "3 steps in 0.5 minutes on a CPU. These are the weights after the last step." in text
+        and "Not evaluated yet." in text
+    )
     assert "Guess 1:" in text and "</think><guess>" in text and "has seen such word lists" in text
 
 
@@ -143,6 +146,14 @@ def test_the_licence_of_a_local_base_is_that_of_its_card(run, tmp_path):
     (tmp_path / "machine" / "tiny-base" / "README.md").write_text("---\nlicense: apache-2.0\n---\n# Base\n")
     export.write_card(run / "02_sft" / "model", run, "sft")
     assert front_matter(run / "02_sft" / "model")["license"] == "apache-2.0"
+
+
+def test_the_card_says_when_the_best_validation_was_not_the_last(run):
+    metrics = runs.read_json(run / "03_grpo" / "metrics.json")
+    runs.write_json(run / "03_grpo" / "metrics.json", {**metrics, "best_step": 2})
+    export.write_card(run / "03_grpo" / "model", run, "grpo")
+    text = (run / "03_grpo" / "model" / "README.md").read_text()
+    assert "after the last step, not those of the best validation (step 2)." in text
 
 
 def test_results_stand_in_the_card_only_when_these_weights_were_played(run, source):

@@ -15,9 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
-from conftest import ROOT
+import yaml
+from conftest import ROOT, took_a_card_each
 
-from wordlelib import models, runs
+from wordlelib import models, runs, sweeps
 
 MODEL = os.environ.get("WORDLE_MODEL", "Qwen/Qwen2.5-0.5B-Instruct")
 pytestmark = [
@@ -195,6 +196,29 @@ def test_out_of_memory_names_the_parameter_to_lower(trained, tmp_path):
     result = run(out, {"02_sft": SFT | {"model": MODEL, "batch_size": 3000, "micro_batch_size": 0}})
     print(result.stderr[-500:])
     assert result.returncode == 1 and "set micro_batch_size below 3000" in result.stderr
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two NVIDIA GPUs on this host")
+@pytest.mark.parametrize("recipe", ["nano-gpu", "qwen2.5-0.5b"])
+def test_two_grpo_trials_at_once_take_a_card_each(tmp_path, recipe):
+    """Two local workers: one data set and one SFT for both, then both GRPO trials side by side."""
+    model = {} if recipe == "nano-gpu" else {"model": MODEL}
+    stages = {"01_data_synthesis": DATA | model, "02_sft": SFT | model, "03_grpo": GRPO}
+    file, out = tmp_path / "sweep.yaml", tmp_path / "sweep"
+    settings = {f"{stage}.{name}": value for stage, given in stages.items() for name, value in given.items()}
+    grid = {"03_grpo.seed": [0, 1]}
+    file.write_text(yaml.safe_dump({"recipe": recipe, "stages": [*stages], "set": settings, "grid": grid}))
+    result = subprocess.run(
+        [sys.executable, "-m", "wordlelib", "sweep", str(file), "--out", str(out), "--workers", "2"],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    trials = [out / f"seed={seed}" / "03_grpo" for seed in (0, 1)]
+    took_a_card_each(trials, sweeps.gpus()[:2])
+    for trial in trials:
+        metrics = runs.read_json(trial / "metrics.json")
+        print(metrics)
+        assert metrics["steps"] == 4 and metrics["gpu_peak_gib"] > 0
 
 
 @pytest.fixture(scope="module")

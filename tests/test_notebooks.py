@@ -188,6 +188,17 @@ def test_the_grpo_notebook_also_trains_on_whole_games(smallest, tmp_path):
     assert all({"rewards/game/mean", "games_win_rate", "games_turns"} <= set(row) for row in steps)
 
 
+def test_the_analysis_of_a_sweep_shows_its_table_its_figures_and_its_best_trial(tmp_path):
+    """Of a kept one: the table is enough for what is said of the sweep."""
+    target = tmp_path / "05_analysis.ipynb"
+    papermill("05_analysis", target, run=tmp_path / "run", runs="[results/reference/grpo-beta]")
+    pages = {path.stem for path in (tmp_path / "run" / "05_analysis" / "figures").glob("*.html")}
+    assert {"grpo-beta_parallel_coordinates", "grpo-beta_setting_effects"} <= pages
+    assert "beta=0.2_temperature=0.5_win_rates" in pages
+    shown = shown_by(target)
+    assert "Effect on grpo/all/win_rate" in shown and "Repeat it with: `python -m wordlelib run" in shown
+
+
 def test_no_file_of_a_run_holds_a_key_of_the_environment(smallest):
     assert files_with_a_key(smallest) == []
 

@@ -173,9 +173,10 @@ def test_a_part_of_the_split_without_secrets_is_refused(name):
         params.resolve("01_data_synthesis", example("01_data_synthesis", **{name: 0}))
 
 
-def test_an_address_as_run_folder_is_refused(capsys):
-    with pytest.raises(ValueError, match="s3://bucket/run is an address: mount it"):
+@pytest.mark.parametrize("command", ["run --recipe cpu-demo", "sweep x.yaml", "eval --endpoint x --model x"])
+def test_an_address_as_run_folder_is_refused(capsys, command):
+    with pytest.raises(ValueError, match="s3://bucket/run is an address: name a folder"):
         params.resolve("02_sft", example("02_sft", run="s3://bucket/run"))
     with pytest.raises(SystemExit) as stopped:
-        main(["run", "--recipe", "cpu-demo", "--out", "s3://bucket/run"])
-    assert stopped.value.code == 2 and "is an address: mount it" in capsys.readouterr().err
+        main([*command.split(), "--out", "s3://bucket/run"])
+    assert stopped.value.code == 2 and "is an address: name a folder" in capsys.readouterr().err

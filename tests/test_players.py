@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from wordlelib import models, players, runs
+from wordlelib import models, params, players, runs
 from wordlelib.evaluate import history_of, play_games, summarise
 from wordlelib.game import Turn, is_consistent, score
 from wordlelib.players import MODEL_FOLDERS, run_player, solver_player
@@ -80,6 +80,11 @@ def test_a_player_whose_model_was_not_made_is_named_with_its_notebook(tmp_path):
     run = SimpleNamespace(stage="04_eval", input=lambda stage: tmp_path / stage)
     with pytest.raises(ValueError, match=r"'sft_continued' has no model in .* run notebook 03_grpo"):
         run_player("sft_continued", run, None, None, {})
+
+
+def test_the_stages_that_a_player_is_said_to_read_are_those_with_its_start_and_its_model():
+    for name, folder in MODEL_FOLDERS.items():
+        assert set(params.PLAYER_INPUTS[name]) == {"02_sft", folder.partition("/")[0]}
 
 
 class Engine:

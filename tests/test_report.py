@@ -215,6 +215,17 @@ def test_the_readme_is_filled_between_its_markers_and_nowhere_else(tmp_path, rea
     assert readme.read_text() == text
 
 
+def test_the_readme_counts_the_same_games_by_the_rules_of_others(tmp_path, readme):
+    """Trained players alone, and no pool of training secrets without the data card that names them."""
+    make_run(tmp_path / "reference" / "run")
+    update_readme(readme, tmp_path / "reference")
+    part = (
+        readme.read_text().partition("scoring rules of others:\n\n")[2].partition(f"\n{END}")[0].splitlines()
+    )
+    assert [line.split()[1] for line in part] == ["sft", "grpo", "Farthest"]
+    assert "*strict* 30.0%, *credit above 0*" in part[0] and "training secrets" not in part[0]
+
+
 def test_a_readme_that_disagrees_with_the_files_is_found(tmp_path, readme):
     run = make_run(tmp_path / "reference" / "cpu-demo")
     with pytest.raises(ValueError, match="disagree: update it with"):

@@ -12,7 +12,7 @@ def executed(tmp_path, monkeypatch):
     """Stages that were executed, by name and parameters; `failing`: errors that 02_sft still raises."""
     calls, failing = [], []
 
-    def execute_all(stages, out):
+    def execute_all(stages, out, after):
         for name, values in stages.items():
             calls.append((name, values))
             (out / name).mkdir(exist_ok=True)

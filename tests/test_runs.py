@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +29,9 @@ def rules(shipped):
 
 
 def sft_values(run, **changes):
+    """Values for 02 in a run folder that has data."""
+    if runs.status(Path(run) / "01_data_synthesis")["status"] == "absent":
+        runs.start("01_data_synthesis", example("01_data_synthesis", run=str(run))).finish({})
     return example("02_sft", run=str(run), **changes)
 
 
@@ -95,6 +99,46 @@ def test_a_backend_that_cannot_be_used_leaves_a_finished_stage_as_it_is(tmp_path
     with pytest.raises(RuntimeError, match="backend unsloth needs"):
         runs.start("02_sft", wanted)
     assert runs.status(stage.dir)["status"] == "done" and (stage.dir / "metrics.json").is_file()
+
+
+@pytest.mark.parametrize("missing", ["01_data_synthesis", "02_sft"])
+def test_a_missing_or_unfinished_input_leaves_a_finished_stage_as_it_is(tmp_path, missing):
+    """Asked to replace it, too: every stage that it reads is looked for before the folder is emptied."""
+    finish("02_sft", sft_values(tmp_path / "run"), "01_data_synthesis")
+    asked = example("03_grpo", run=str(tmp_path / "run"), overwrite=True)
+    grpo = finish("03_grpo", asked, "01_data_synthesis", "02_sft")
+    runs.mark_failed(tmp_path / "run" / missing, "out of memory")
+    with pytest.raises(ValueError, match=f"{missing} failed: run notebook {missing} first"):
+        runs.start("03_grpo", asked)
+    shutil.rmtree(tmp_path / "run" / missing)
+    with pytest.raises(ValueError, match=f"{missing} is not there: run notebook {missing} first"):
+        runs.start("03_grpo", asked)
+    assert runs.status(grpo.dir)["status"] == "done" and (grpo.dir / "metrics.json").is_file()
+
+
+def test_an_input_made_from_what_is_there_no_more_is_an_input_still(tmp_path):
+    """Weights may be deleted to save space; data that are made again are other data."""
+    finish("02_sft", sft_values(tmp_path / "run"), "01_data_synthesis")
+    finish("04_eval", example("04_eval", run=str(tmp_path / "run"), players=["sft"]), "02_sft")
+    shutil.rmtree(tmp_path / "run" / "02_sft")
+    analysis = example(STAGE, run=str(tmp_path / "run"), runs=[])
+    assert runs.start(STAGE, analysis).input("04_eval").is_dir()
+    finish("02_sft", sft_values(tmp_path / "run"), "01_data_synthesis")
+    with pytest.raises(ValueError, match="04_eval was made from an earlier 02_sft than the one there now"):
+        runs.start(STAGE, analysis)
+
+
+@pytest.mark.parametrize(
+    ("changes", "needed"),
+    [
+        ({"players": ["greedy"]}, ["01_data_synthesis"]),
+        ({"players": ["greedy", "untrained"]}, ["01_data_synthesis", "02_sft"]),
+        ({"players": ["sft", "grpo"]}, ["01_data_synthesis", "02_sft", "03_grpo"]),
+        ({"players": ["endpoint"], "data_from": "shipped"}, []),
+    ],
+)
+def test_what_an_evaluation_reads_follows_from_its_players_and_its_data(changes, needed):
+    assert list(params.inputs("04_eval", changes)) == needed
 
 
 def test_a_finished_stage_is_replaced_only_when_asked(values):
@@ -182,9 +226,10 @@ def finish(stage, values, *inputs):
 
 def test_input_gives_the_folder_of_a_finished_stage_and_names_the_notebook_to_run_first(tmp_path, values):
     analysis = runs.start(STAGE, values)
+    training = sft_values(tmp_path / "run")
     with pytest.raises(ValueError, match=r"02_sft is not there: run notebook 02_sft first, with run='.*run'"):
         analysis.input("02_sft")
-    sft = finish("02_sft", sft_values(tmp_path / "run"))
+    sft = finish("02_sft", training)
     assert analysis.input("02_sft") == sft.dir
     runs.mark_failed(sft.dir, "out of memory")
     with pytest.raises(ValueError, match="02_sft failed: run notebook 02_sft first"):

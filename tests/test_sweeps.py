@@ -1,95 +1,18 @@
-"""Sweeps: what a file may say, stages made once, the table; faults lose and repeat nothing finished."""
+"""Sweeps: what a file may say, stages made once, the table; faults lose and repeat nothing finished.
+
+Here stages are made in this process; `test_sweep_processes` has real ones.
+"""
 
 import errno
-import json
 import os
-import shutil
-import signal
-import subprocess
-import sys
-import time
+import re
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, example
+from conftest import GRID, INPUTS, ROOT, example
 
-from wordlelib import plots, recipes, runs, sweeps
+from wordlelib import recipes, runs, sweep_results, sweeps, trials
 from wordlelib.__main__ import main
-
-INPUTS = {
-    "01_data_synthesis": (),
-    "02_sft": ("01_data_synthesis",),
-    "03_grpo": ("01_data_synthesis", "02_sft"),
-}
-GRID = "recipe: tiny\ngrid:\n  03_grpo.beta: [0.0, 0.5]\n  03_grpo.temperature: [1.0, 2.0]\n"
-WORK = """
-import os, pathlib, time
-(stage.dir / "kernel.txt").write_text(str(os.getpid()))
-time.sleep(60 * stage.config.max_minutes)
-"""
-
-
-@pytest.fixture
-def tiny(project, write_notebook):
-    """A checkout with the recipe `tiny` of three stages that only open, read and finish their folders."""
-    return fill(project, write_notebook)
-
-
-def fill(root, write_notebook):
-    folder = root / "notebooks" / "recipes" / "tiny"
-    folder.mkdir()
-    for stage, inputs in INPUTS.items():
-        values = example(stage, overwrite=True, **({"beta": 0.0} if stage == "03_grpo" else {}))
-        cells = ["\n".join(f"{name} = {value!r}" for name, value in values.items())]
-        cells.append(f"from wordlelib.runs import start\nstage = start({stage!r}, globals())")
-        cells += [f"stage.input({name!r})" for name in inputs]
-        cells += [WORK] * (stage == "02_sft")
-        cells.append(
-            "stage.finish({'final_reward': float(stage.config.seed), 'final_loss': 0.5, 'steps': 2})"
-        )
-        write_notebook(root / "notebooks" / f"{stage}.ipynb", *cells)
-        (folder / f"{stage}.yaml").write_text("")
-    return root
-
-
-@pytest.fixture
-def made(tiny, monkeypatch):
-    """Stages are made in this process within milliseconds; the list of what was made, in order.
-
-    `made.fault(stage, run folder)` may raise in the middle of a stage.
-    """
-
-    class Made(list):
-        fault = staticmethod(lambda stage, out: None)
-
-    record = Made()
-
-    def execute(stage, values, out):
-        (out / stage).mkdir(parents=True, exist_ok=True)
-        run = runs.start(stage, values)
-        record.append(f"{out.parent.name}/{out.name}/{stage}")
-        for name in INPUTS[stage]:
-            run.input(name)
-        record.fault(stage, out)
-        cell = {"cell_type": "code", "source": ["1"], "execution_count": 1, "outputs": [], "metadata": {}}
-        runs.write_json(run.dir / f"{stage}.ipynb", {"cells": [cell]})
-        run.log({"step": 1, "frac_reward_zero_std": 0.25, "top_guess_share": 0.1})
-        run.finish({"final_reward": values.get("beta", 0) + values.get("temperature", 0), "steps": 2})
-
-    monkeypatch.setattr(recipes, "execute", execute)
-    return record
-
-
-@pytest.fixture
-def out(tmp_path):
-    return tmp_path / "sweep"
-
-
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "sweep.yaml"
-    path.write_text(GRID)
-    return path
 
 
 def grpo(made):
@@ -101,7 +24,7 @@ def grpo(made):
 
 def names(file, text):
     file.write_text(text)
-    return [trial.name for trial in sweeps.read_sweep(file)]
+    return [trial.name for trial in trials.read_sweep(file)]
 
 
 def test_a_grid_gives_all_combinations_under_names_that_can_be_read(tiny, file):
@@ -113,7 +36,7 @@ def test_a_grid_gives_all_combinations_under_names_that_can_be_read(tiny, file):
 def test_a_list_gives_its_trials_and_the_default_where_one_says_nothing(tiny, file):
     text = "recipe: tiny\nset: {03_grpo.epsilon: 0.3}\ntrials:\n  - {}\n  - 03_grpo.beta: 1e-1\n"
     assert names(file, text) == ["beta=0.0", "beta=0.1"]
-    assert all(trial.stages["03_grpo"]["epsilon"] == 0.3 for trial in sweeps.read_sweep(file))
+    assert all(trial.stages["03_grpo"]["epsilon"] == 0.3 for trial in trials.read_sweep(file))
 
 
 def test_random_trials_repeat_by_seed_differ_and_keep_to_their_ends(tiny, file):
@@ -123,7 +46,7 @@ def test_random_trials_repeat_by_seed_differ_and_keep_to_their_ends(tiny, file):
     first = names(file, text.format(8, 1))
     assert len(set(first)) == 8 and first == names(file, text.format(8, 1))[:8]
     assert first[:3] == names(file, text.format(3, 1)) and first != names(file, text.format(8, 2))
-    for trial in sweeps.read_sweep(file):
+    for trial in trials.read_sweep(file):
         assert 1e-6 <= trial.settings["03_grpo.learning_rate"] <= 1e-2
         assert trial.settings["02_sft.warmup_steps"] in (1, 2, 3)
 
@@ -180,15 +103,18 @@ def test_a_wrong_file_is_met_with_one_sentence_before_anything_starts(
 
 def test_a_player_whose_model_no_stage_makes_is_met_before_anything_starts():
     stages = {"02_sft": example("02_sft"), "03_grpo": example("03_grpo", control=False)}
-    with pytest.raises(ValueError, match=r"sft_continued needs 03_grpo\.control true"):
-        sweeps._check_players({**stages, "04_eval": {"players": ["sft", "sft_continued"]}})
-    with pytest.raises(ValueError, match="player grpo needs stage 03_grpo"):
-        sweeps._check_players({"02_sft": stages["02_sft"], "04_eval": {"players": ["grpo"]}})
+    stages |= {"01_data_synthesis": example("01_data_synthesis")}
+    with pytest.raises(ValueError, match=r"sft_continued of 04_eval needs 03_grpo\.control true"):
+        trials._check_inputs({**stages, "04_eval": {"players": ["sft", "sft_continued"]}})
+    del stages["03_grpo"]
+    with pytest.raises(ValueError, match="player grpo of 04_eval needs 03_grpo: name it among the stages"):
+        trials._check_inputs({**stages, "04_eval": {"players": ["grpo"]}})
+    trials._check_inputs({"04_eval": {"players": ["greedy"], "data_from": "shipped"}})
 
 
 def test_the_sweep_files_of_the_project_can_be_run():
     for path in (ROOT / "notebooks" / "recipes" / "sweeps").glob("*.yaml"):
-        assert len(sweeps.read_sweep(path)) > 1
+        assert len(trials.read_sweep(path)) > 1
 
 
 # Trials, shared stages and the table ------------------------------------------------------------
@@ -198,10 +124,10 @@ def test_stages_with_equal_settings_are_made_once_and_every_trial_is_a_whole_run
     assert sweeps.run(file, out) == 0
     stages = [name.rpartition("/")[2] for name in made]
     assert stages == ["01_data_synthesis", "02_sft", *["03_grpo"] * 4]
-    for trial in sweeps.read_sweep(file):
+    for trial in trials.read_sweep(file):
         for stage in INPUTS:
             assert runs.finished_stage(out / trial.name, stage).is_dir()
-    rows = sweeps.read_table(out)
+    rows = sweep_results.read_table(out)
     assert [(row["03_grpo.beta"], row["03_grpo.temperature"]) for row in rows] == [
         (0.0, 1.0),
         (0.0, 2.0),
@@ -235,9 +161,9 @@ def test_without_symbolic_links_shared_stages_are_copied(made, file, out, monkey
 
 def test_a_second_start_makes_nothing_again_and_new_trials_only(made, file, out):
     assert sweeps.run(file, out) == 0
-    (out / sweeps.TABLE).unlink()
+    (out / sweep_results.TABLE).unlink()
     assert sweeps.run(file, out) == 0 and len(made) == 6
-    assert len(sweeps.read_table(out)) == 4
+    assert len(sweep_results.read_table(out)) == 4
     file.write_text(GRID.replace("[1.0, 2.0]", "[1.0, 2.0, 3.0]"))
     assert sweeps.run(file, out) == 0
     assert made[6:] == [f"sweep/beta={beta}_temperature=3.0/03_grpo" for beta in (0.0, 0.5)]
@@ -262,9 +188,9 @@ def test_new_code_makes_shared_stages_anew_for_new_trials_and_keeps_what_was_beg
 
 
 def test_a_loop_of_runs_gives_the_same_numbers(made, file, out):
-    """What the README says: `run` on each trial, by the command that the report names."""
+    """`run` on each trial, by the command that the report names."""
     assert sweeps.run(file, out) == 0
-    for trial in sweeps.read_sweep(file):
+    for trial in trials.read_sweep(file):
         settings = [f"{target}={value}" for target, value in trial.settings.items()]
         options = [word for setting in settings for word in ("--set", setting)]
         alone = out.parent / "loop" / trial.name
@@ -273,6 +199,26 @@ def test_a_loop_of_runs_gives_the_same_numbers(made, file, out):
             assert runs.read_json(alone / stage / "metrics.json") == runs.read_json(
                 out / trial.name / stage / "metrics.json"
             )
+
+
+def test_the_papermill_loop_of_the_readme_gives_the_same_numbers(tiny, file, out):
+    """The very lines of the README, on real notebooks that end at once, for two trials."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [loop] = [part for part in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "papermill" in part]
+    for old, new in (("cpu-demo", "tiny"), ("[0.0, 0.2], [0.5, 1.0]", "[0.0, 0.5], [1.0]")):
+        assert old in loop
+        loop = loop.replace(old, new)
+    exec(loop, {})
+    file.write_text(GRID.replace("[1.0, 2.0]", "[1.0]"))
+    assert sweeps.run(file, out) == 0
+    for trial in trials.read_sweep(file):
+        for stage in INPUTS:
+            alone = tiny / f"results/loop/beta={trial.settings['03_grpo.beta']}_temperature=1.0" / stage
+            kept = out / trial.name / stage
+            assert runs.state(alone) == "done"
+            assert runs.read_json(alone / "metrics.json") == runs.read_json(kept / "metrics.json")
+            by_sweep = runs.read_yaml(kept / "config.yaml")
+            assert runs.changed_parameter(alone, by_sweep, runs.NEVER_COMPARED) is None
 
 
 # Faults, in this process ------------------------------------------------------------------------
@@ -298,10 +244,10 @@ def test_one_failing_trial_does_not_stop_the_rest_and_is_made_again(made, file, 
         f"{FIRST}: notebook 03_grpo stopped in In [3]: boom" in shown.out
         and "trials that failed: 1;" in shown.err
     )
-    assert [row["status"] for row in sweeps.read_table(out)] == ["failed", "done", "done", "done"]
+    assert [row["status"] for row in sweep_results.read_table(out)] == ["failed", "done", "done", "done"]
     assert main(["sweep", str(file), "--out", str(out)]) == 0
     assert grpo(made).count(FIRST) == 2 and len(made) == 7
-    assert {row["status"] for row in sweeps.read_table(out)} == {"done"}
+    assert {row["status"] for row in sweep_results.read_table(out)} == {"done"}
 
 
 def test_a_failing_shared_stage_fails_its_trials_and_no_other(made, file, out):
@@ -313,7 +259,10 @@ def test_a_failing_shared_stage_fails_its_trials_and_no_other(made, file, out):
 
     made.fault = fault
     assert main(["sweep", str(file), "--out", str(out)]) == 1
-    assert sorted(row["trial"] for row in sweeps.read_table(out)) == ["seed=2_beta=0.0", "seed=2_beta=0.5"]
+    assert sorted(row["trial"] for row in sweep_results.read_table(out)) == [
+        "seed=2_beta=0.0",
+        "seed=2_beta=0.5",
+    ]
     made.fault = lambda stage, out: None
     assert sweeps.run(file, out) == 0 and len(grpo(made)) == 4
 
@@ -326,10 +275,11 @@ def test_a_sweep_whose_first_stage_fails_has_an_empty_table_and_says_why(made, f
     assert main(["sweep", str(file), "--out", str(out)]) == 1
     shown = capsys.readouterr()
     assert ": no words" in shown.out and "not started, a shared stage failed" in shown.out
-    assert "trials that failed: 4" in shown.err and sweeps.read_table(out) == [] and len(made) == 1
+    assert "trials that failed: 4" in shown.err and sweep_results.read_table(out) == [] and len(made) == 1
 
 
 def test_a_full_disk_fails_the_trial_and_says_so(made, file, out, capsys):
+    """The error is made up here and in the next test; `test_sweep_processes` has real ones."""
     fail_once(made, FIRST, OSError(errno.ENOSPC, "No space left on device"))
     assert sweeps.run(file, out) == 1
     assert f"{FIRST}: [Errno 28] No space left on device" in capsys.readouterr().out
@@ -355,10 +305,10 @@ def test_a_disk_so_full_that_nothing_can_be_said_loses_nothing(made, file, out, 
     assert runs.status(out / FIRST / "03_grpo")["status"] == "running"
     monkeypatch.setattr(runs, "write_text", write)
     made.fault = lambda stage, out: None
-    done = [name for name in grpo(made) if sweeps.state(out / name / "03_grpo") == "done"]
+    done = [name for name in grpo(made) if runs.state(out / name / "03_grpo") == "done"]
     before = len(made)
     assert main(["sweep", str(file), "--out", str(out)]) == 0
-    assert not set(done) & set(grpo(made[before:])) and len(sweeps.read_table(out)) == 4
+    assert not set(done) & set(grpo(made[before:])) and len(sweep_results.read_table(out)) == 4
 
 
 @pytest.mark.parametrize("name", ["metrics.json", "status.json", "03_grpo.ipynb"])
@@ -366,10 +316,10 @@ def test_a_disk_so_full_that_nothing_can_be_said_loses_nothing(made, file, out, 
 def test_a_half_written_file_is_never_read_as_done(made, file, out, name, text):
     assert sweeps.run(file, out) == 0
     (out / FIRST / "03_grpo" / name).write_text(text)
-    assert sweeps.state(out / FIRST / "03_grpo") == "torn"
+    assert runs.state(out / FIRST / "03_grpo") == "torn"
     assert sweeps.run(file, out) == 0
     assert made[6:] == [f"sweep/{FIRST}/03_grpo"]
-    assert sweeps.read_table(out)[0]["03_grpo/final_reward"] == 1.0
+    assert sweep_results.read_table(out)[0]["03_grpo/final_reward"] == 1.0
 
 
 def test_a_torn_stage_takes_later_stages_of_its_trial_with_it(made, file, out):
@@ -390,14 +340,16 @@ def test_a_torn_shared_stage_is_made_again_for_unfinished_trials_only(made, file
 
 
 def test_a_clock_that_jumps_changes_nothing(made, file, out, monkeypatch):
+    """Made up: each look at it, which `runs.now` alone takes, finds it seven hours back."""
     hours = iter(range(10_000, 0, -7))
     monkeypatch.setattr(runs, "now", lambda: f"2026-01-01T{next(hours):05d}")
     assert sweeps.run(file, out) == 0
-    assert all(row["minutes"] >= 0 and row["status"] == "done" for row in sweeps.read_table(out))
+    assert all(row["minutes"] >= 0 and row["status"] == "done" for row in sweep_results.read_table(out))
     assert sweeps.run(file, out) == 0 and len(made) == 6
 
 
 def test_a_results_folder_that_cannot_be_written_is_one_sentence(made, file, tmp_path, capsys, monkeypatch):
+    """A file in its place, and a read-only file system (made up); `test_sweep_processes` has a real mode."""
     (tmp_path / "plain").write_text("")
     assert main(["sweep", str(file), "--out", str(tmp_path / "plain" / "x")]) == 2
     assert "cannot write the folder" in capsys.readouterr().err
@@ -419,243 +371,37 @@ def test_a_second_runner_is_refused_and_a_lock_without_its_runner_is_none(made, 
     assert sweeps.run(file, out) == 0
 
 
-# Several at once --------------------------------------------------------------------------------
-
-
-def test_two_workers_take_a_card_each_and_no_more_workers_than_cards(tiny, file, out, monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
-    used, busy = [], set()
-
-    def apart(job, environment, stop):
-        card = environment["CUDA_VISIBLE_DEVICES"]
-        assert card not in busy
-        busy.add(card)
-        time.sleep(0.05)
-        busy.discard(card)
-        used.append(card)
-
-    monkeypatch.setattr(sweeps, "apart", apart)
-    jobs = [sweeps.Job(str(k), str(out), {}, {}) for k in range(6)]
-    assert len(list(sweeps._workers(2)(jobs))) == 6 and set(used) == {"4", "6"}
-    with pytest.raises(ValueError, match="--workers 3: a trial takes a whole GPU, and here are 2"):
-        sweeps._executor(3, False)
-    for workers, on_ray in ((0, False), (2, True)):
-        with pytest.raises(ValueError, match="--"):
-            sweeps._executor(workers, on_ray)
-
-
-@pytest.fixture
-def apart(tmp_path, write_notebook):
-    """A checkout of its own with a copy of the package; start(text, *options) begins a sweep in a process."""
-    root = tmp_path / "checkout"
-    (root / "notebooks" / "recipes").mkdir(parents=True)
-    shutil.copytree(ROOT / "wordlelib", root / "wordlelib", ignore=shutil.ignore_patterns("__pycache__"))
-    fill(root, write_notebook)
-    begun = []
-
-    def start(text, *options):
-        (root / "sweep.yaml").write_text(text)
-        command = [sys.executable, "-m", "wordlelib", "sweep", "sweep.yaml", "--out", "out", *options]
-        process = subprocess.Popen(
-            command,
-            cwd=root,
-            env={**os.environ, "PYTHONPATH": str(root)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )
-        begun.append(process)
-        return process
-
-    start.out = root / "out"
-    yield start
-    for process in begun:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
-SLOW = "recipe: tiny\nstages: [01_data_synthesis, 02_sft]\ngrid:\n  02_sft.max_minutes: [{}]\n"
-
-
-def wait_for(what, seconds=150):
-    end = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    return found
-
-
-def kernels(out):
-    return [int(path.read_text()) for path in out.glob("max*/02_sft/kernel.txt") if path.read_text()]
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def statuses(out):
-    return {
-        path.parts[-3]: runs.status(path.parent)["status"] for path in out.glob("max*/02_sft/status.json")
-    }
-
-
-def parent(pid):
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads processes from /proc")
-
-
-@needs_proc
-def test_a_killed_trial_fails_alone_and_a_killed_runner_leaves_nothing_running(apart):
-    """kill -9 of a trial's process, then of the runner; then the same command goes on."""
-    process = apart(SLOW.format("0.001, 1.0, 2.0"), "--workers", "2")
-    wait_for(lambda: "max_minutes=0.001" in statuses(apart.out) and len(kernels(apart.out)) > 1)
-    slow = apart.out / "max_minutes=1.0" / "02_sft"
-    pid = wait_for(lambda: (slow / "kernel.txt").is_file() and int((slow / "kernel.txt").read_text() or 0))
-    os.kill(parent(pid), signal.SIGKILL)
-    wait_for(lambda: runs.status(slow)["status"] == "failed")
-    assert runs.status(slow)["error"] == "killed by signal 9"
-    wait_for(lambda: not alive(pid), 20)
-    wait_for(lambda: len(kernels(apart.out)) == 3)
-    process.kill()
-    process.wait()
-    wait_for(lambda: not any(alive(pid) for pid in kernels(apart.out)), 20)
-    assert statuses(apart.out) == {
-        "max_minutes=0.001": "done",
-        "max_minutes=1.0": "failed",
-        "max_minutes=2.0": "failed",
-    }
-    first = runs.status(apart.out / "max_minutes=0.001" / "02_sft")
-    again = apart(SLOW.format("0.001, 0.002"))
-    shown, _ = again.communicate(timeout=150)
-    assert again.returncode == 0, shown
-    assert "max_minutes=0.001: finished, kept" in shown and "shared/" not in shown
-    assert runs.status(apart.out / "max_minutes=0.001" / "02_sft") == first
-
-
-@needs_proc
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_ctrl_c_ends_the_trials_and_their_kernels_and_says_so(apart, workers):
-    process = apart(SLOW.format("1.0, 2.0"), "--workers", workers)
-    wait_for(lambda: len(kernels(apart.out)) == int(workers))
-    process.send_signal(signal.SIGINT)
-    shown, _ = process.communicate(timeout=20)
-    assert process.returncode == 130, shown
-    assert "interrupted: the same command goes on" in shown and "Traceback" not in shown
-    wait_for(lambda: not any(alive(pid) for pid in kernels(apart.out)), 20)
-    assert set(statuses(apart.out).values()) == {"failed"}
-    assert "done" not in (apart.out / sweeps.TABLE).read_text()
-
-
-def test_a_notebook_whose_kernel_dies_fails_its_trial_alone(apart, write_notebook):
-    path = apart.out.parent / "notebooks" / "02_sft.ipynb"
-    notebook = json.loads(path.read_text())
-    kill = "import os\nif stage.config.max_minutes == 0.001: os.kill(os.getpid(), 9)"
-    notebook["cells"][-2]["source"] = kill
-    path.write_text(json.dumps(notebook))
-    process = apart(SLOW.format("0.001, 0.002"))
-    shown, _ = process.communicate(timeout=150)
-    assert process.returncode == 1, shown
-    assert statuses(apart.out) == {"max_minutes=0.001": "failed", "max_minutes=0.002": "done"}
-
-
-@needs_proc
-def test_ray_places_trials_and_one_whose_worker_is_killed_fails_alone(apart):
-    pytest.importorskip("ray", reason="needs the extra [sweep]")
-    process = apart(SLOW.format("0.001, 1.0"), "--ray")
-    slow = apart.out / "max_minutes=1.0" / "02_sft"
-    pid = wait_for(lambda: (slow / "kernel.txt").is_file() and int((slow / "kernel.txt").read_text() or 0))
-    wait_for(lambda: statuses(apart.out).get("max_minutes=0.001") == "done")
-    os.kill(parent(parent(pid)), signal.SIGKILL)  # kernel, the trial's process, Ray's worker
-    shown, _ = process.communicate(timeout=150)
-    assert process.returncode == 1, shown
-    assert "max_minutes=0.001: done" in shown and "max_minutes=1.0: " in shown
-    wait_for(lambda: not alive(pid), 20)
-    assert statuses(apart.out)["max_minutes=1.0"] != "done"
-    assert statuses(apart.out)["max_minutes=0.001"] == "done"
-
-
-# What the table says ----------------------------------------------------------------------------
-
-
-def table(wins, games=100):
-    """Rows as in sweep.csv: (beta, seed) to the share of games won."""
-    return [
-        {
-            "trial": f"beta={beta}_seed={seed}",
-            "03_grpo.beta": beta,
-            "03_grpo.seed": seed,
-            "status": "done",
-            "minutes": 1.0,
-            "grpo/all/games": games,
-            "grpo/all/win_rate": won,
-            "grpo/all/mean_guesses_loss7": 5 - won,
-        }
-        for (beta, seed), won in wins.items()
-    ]
-
-
-def test_the_effect_of_a_setting_comes_from_trials_where_there_are_three_a_side():
-    rows = table({(beta, seed): 0.5 + beta + seed / 100 for beta in (0.0, 0.2) for seed in range(3)})
-    beta, *seeds = sweeps.effects(rows, "grpo/all/win_rate")
-    assert beta["setting"] == "03_grpo.beta" and (beta["value"], beta["against"]) == ("0.2", "0.0")
-    assert beta["difference"] == pytest.approx(0.2) and 0.17 < beta["low"] < 0.2 < beta["high"] < 0.23
-    assert beta["interval"] == "trials" and [row["interval"] for row in seeds] == ["games", "games"]
-    assert all(row["low"] < 0 < row["high"] for row in seeds)
-
-
-def test_with_few_trials_the_interval_is_newcombes_over_their_games():
-    """56 of 70 against 48 of 80: R. G. Newcombe, Statistics in Medicine 17 (1998), method 10."""
-    rows = table({(1.0, 0): 56 / 70, (0.0, 0): 48 / 80})
-    rows[0]["grpo/all/games"], rows[1]["grpo/all/games"] = 70, 80
-    [effect] = sweeps.effects(rows, "grpo/all/win_rate")
-    assert effect["difference"] == pytest.approx(0.2)
-    assert (round(effect["low"], 4), round(effect["high"], 4)) == (0.0524, 0.3339)
-
-
-def test_a_number_of_many_values_is_cut_at_its_median():
-    rows = table({(beta / 10, 0): beta / 10 for beta in range(8)})
-    [effect] = sweeps.effects(rows, "grpo/all/win_rate")
-    assert (effect["value"], effect["against"]) == ("from 0.4", "below 0.4")
-    assert effect["difference"] == pytest.approx(0.4) and effect["low"] > 0.1
-
-
-def write(folder, rows):
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = [",".join(rows[0])] + [",".join(map(str, row.values())) for row in rows]
-    (folder / sweeps.TABLE).write_text("\n".join(lines) + "\n")
-    return folder
-
-
-def test_the_report_of_a_sweep_needs_its_table_alone(tmp_path, capsys):
-    rows = table({(beta, seed): 0.5 + beta for beta in (0.0, 0.2) for seed in (1, 2)})
-    folder = write(tmp_path / "swept", rows)
-    assert main(["report", str(folder)]) == 0
+def test_a_sweep_is_kept_without_notebooks_and_weights_and_still_gives_its_report(made, file, out, capsys):
+    fail_once(made, FIRST, recipes.StageFailed("boom"))
+    assert sweeps.run(file, out) == 1
+    (out / "beta=0.5_temperature=2.0" / "03_grpo" / "model").mkdir()
+    capsys.readouterr()
+    assert main(["report", str(out)]) == 0
     shown = capsys.readouterr().out
-    assert "Best of 4 by grpo/all/win_rate: beta=0.2_seed=1, 0.7." in shown and "+0.200" in shown
-    pages = sorted(path.name for path in (folder / "figures").glob("*.html"))
-    assert pages == ["parallel_coordinates.html", "setting_effects.html"]
-    assert main(["report", "--markdown", str(folder)]) == 0
-    assert "| beta | seed | status |" in capsys.readouterr().out
-    assert sweeps.expand([folder, tmp_path]) == ([folder / "beta=0.2_seed=1", tmp_path], [folder])
+    assert main(["report", "--keep", str(out)]) == 0
+    kept = runs.project_root() / "results" / "reference" / "sweep"
+    assert "kept in results/reference/sweep" in capsys.readouterr().out
+    names = {path.name for path in kept.rglob("*") if path.is_file()}
+    assert names == {
+        *("sweep.yaml", "sweep.csv", "parallel_coordinates.svg", "setting_effects.svg"),
+        *("config.yaml", "environment.json", "metrics.json", "status.json"),
+    }
+    assert not any(path.is_symlink() for path in kept.rglob("*")) and (kept / FIRST).is_dir()
+    assert main(["report", str(kept)]) == 0
+    assert capsys.readouterr().out.partition("Figure:")[0] == shown.partition("Figure:")[0]
 
 
-def test_a_sweep_of_which_nothing_is_done_is_one_sentence(tmp_path, capsys):
-    rows = table({(0.0, 1): 0.5})
-    assert main(["report", str(write(tmp_path / "a", [{**rows[0], "status": "failed"}]))]) == 0
-    assert "Nothing to compare: no trial is done" in capsys.readouterr().out
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b" / sweeps.TABLE).write_text("trial,status\n")
-    assert main(["report", str(tmp_path / "b")]) == 2
-    assert "no trial of this sweep has ended" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="no trial is done"):
-        sweeps.expand([tmp_path / "a"])
+def test_a_sweep_of_which_nothing_is_done_is_not_kept(made, file, out, capsys):
+    def fault(stage, folder):
+        raise recipes.StageFailed("boom")
+
+    made.fault = fault
+    assert sweeps.run(file, out) == 4
+    capsys.readouterr()
+    assert main(["report", "--keep", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert "sweep.csv: no trial is done" in error and error.count("\n") == 1
+    assert not (runs.project_root() / "results").exists()
 
 
 def test_the_report_names_the_command_of_the_best_trial(made, file, out, capsys):
@@ -664,14 +410,3 @@ def test_the_report_names_the_command_of_the_best_trial(made, file, out, capsys)
     assert "Best of 4 by 03_grpo/final_reward: beta=0.5_temperature=2.0, 2.5." in shown
     assert "--set 03_grpo.temperature=2.0 --set 03_grpo.beta=0.5" in shown
     assert "run --recipe tiny" in shown and "Figure:" in shown
-
-
-def test_the_figures_of_a_sweep_have_static_pictures_and_texts_on_an_axis():
-    rows = table({(beta, seed): 0.5 + beta for beta in (0.0, 0.2) for seed in ("a", "b")})
-    figures = plots.sweep_figures(rows)
-    lines = figures["parallel_coordinates"].data
-    assert len(lines) == 4 and lines[-1].y[-1] == 1.0 and lines[0].y[-1] == 0.0
-    assert list(figures["setting_effects"].data[0].y) == ["beta 0.2 (not 0.0)", "seed b (not a)"]
-    for figure in figures.values():
-        assert plots.svg.figure_svg(figure).startswith("<svg")
-    assert plots.sweep_figures(rows[:1]) == {}

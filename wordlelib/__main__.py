@@ -12,6 +12,8 @@ from pathlib import Path
 
 from wordlelib import params, recipes, restart, runs
 
+STORE = "address such as s3://bucket/mine: finished stages are taken from there and copied there"
+
 
 def run(args: argparse.Namespace) -> None:
     """Execute the stages of a recipe, then print the table, the figures and how to open the replay."""
@@ -25,8 +27,18 @@ def run(args: argparse.Namespace) -> None:
         raise ValueError(f"--set names {unused[0]}, which --stages leaves out")
     wanted = {stage: {**recipe[stage], **settings.get(stage, {})} for stage in recipe if stage in chosen}
     out = args.out.resolve()
-    restart.execute_all(recipes.plan(wanted, out, overwrite=args.overwrite, resume=args.resume), out)
+    if not args.store:
+        restart.execute_all(recipes.plan(wanted, out, overwrite=args.overwrite, resume=args.resume), out)
+        return show_run(out)
+    from wordlelib import store
+
+    store.check(args.store)
+    store.fetch(args.store, out)
+    planned = recipes.plan(wanted, out, overwrite=args.overwrite, resume=args.resume)
+    store.withdraw(args.store, planned)
+    restart.execute_all(planned, out, after=lambda stage: store.offer(args.store, out, stage))
     show_run(out)
+    store.send(args.store, out)
 
 
 def show_run(out: Path) -> None:
@@ -44,15 +56,15 @@ def show_run(out: Path) -> None:
 
 def sweep(args: argparse.Namespace) -> int:
     """Make the trials of a sweep file that are not finished, then print their table and figures."""
-    from wordlelib import sweeps
+    from wordlelib import sweep_results, sweeps
 
     out = args.out.resolve()
     try:
-        failed = sweeps.run(args.file, out, args.workers, args.ray)
+        failed = sweeps.run(args.file, out, args.workers, args.ray, args.store)
     except KeyboardInterrupt:
         print("interrupted: the same command goes on with what is not finished", file=sys.stderr)
         return 130
-    if sweeps.read_table(out):  # else a shared stage failed, and no trial has begun
+    if sweep_results.read_table(out):  # else a shared stage failed, and no trial has begun
         show_sweep(out)
     if failed:
         print(f"trials that failed: {failed}; the same command makes them again", file=sys.stderr)
@@ -89,7 +101,6 @@ def evaluate(args: argparse.Namespace) -> None:
     if not args.run:
         raise ValueError("name a run with --run, or a model with --endpoint, --model and --out")
     stage, out = "04_eval", args.run.resolve()
-    runs.finished_stage(out, "01_data_synthesis")
     config = out / stage / "config.yaml"
     before = runs.read_yaml(config) if config.is_file() else {}
     before.pop("rules", None)
@@ -174,13 +185,14 @@ def convert(args: argparse.Namespace) -> int:
 
 def report_runs(args: argparse.Namespace) -> None:
     """Print the tables of runs, keep runs as reference, write results and plans into the project's pages."""
-    from wordlelib import plan, report, sweeps
+    from wordlelib import plan, report, sweep_results
 
     root = runs.project_root()
     reference = root / "results" / "reference"
     if args.keep:
         for folder in args.runs:
-            print("kept in", runs.shown_path(report.keep_run(folder, reference)))
+            keep = report.keep_sweep if sweep_results.is_sweep(folder) else report.keep_run
+            print("kept in", runs.shown_path(keep(folder, reference)))
     if args.readme:
         report.update_readme(root / "README.md", reference)
         plan.update_page()
@@ -193,7 +205,12 @@ def report_runs(args: argparse.Namespace) -> None:
             print("games in", runs.shown_path(replay.write_page(folder)))
     if args.keep or args.readme or args.games:
         return
-    swept = [folder for folder in args.runs if sweeps.is_sweep(folder)]
+    if args.html:
+        from wordlelib import page
+
+        folder = args.out or args.runs[0] / "report"
+        return print("Report:", runs.shown_path(page.write(args.runs, folder.resolve())))
+    swept = [folder for folder in args.runs if sweep_results.is_sweep(folder)]
     for folder in swept:
         print(report.sweep_report(folder, markdown=True)) if args.markdown else show_sweep(folder.resolve())
     if others := [folder for folder in args.runs if folder not in swept]:
@@ -252,6 +269,7 @@ def parser() -> argparse.ArgumentParser:
     sub = command("run", run, "execute the notebooks of a recipe")
     sub.add_argument("--recipe", required=True, help="a folder of notebooks/recipes")
     sub.add_argument("--out", required=True, type=local_folder, help="run folder to make")
+    sub.add_argument("--store", default="", metavar="URL", help=STORE)
     sub.add_argument("--stages", default="", help="only these, such as 02_sft,03_grpo")
     sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help="may be repeated")
     sub.add_argument("--overwrite", action="store_true", help="make finished stages again")
@@ -259,7 +277,10 @@ def parser() -> argparse.ArgumentParser:
 
     sub = command("sweep", sweep, "many runs of a recipe from one file")
     sub.add_argument("file", type=Path, help="such as notebooks/recipes/sweeps/grpo-beta.yaml")
-    sub.add_argument("--out", required=True, type=Path, help="folder of the sweep to make or to go on with")
+    sub.add_argument(
+        "--out", required=True, type=local_folder, help="folder of the sweep to make or to go on with"
+    )
+    sub.add_argument("--store", default="", metavar="URL", help=STORE)
     sub.add_argument("--workers", type=int, default=1, help="trials at once, each on its own GPU if any (1)")
     sub.add_argument("--ray", action="store_true", help="let Ray place the trials, here or on its cluster")
 
@@ -306,6 +327,8 @@ def parser() -> argparse.ArgumentParser:
     sub = command("report", report_runs, "the results table of runs or of a sweep")
     sub.add_argument("runs", nargs="*", type=local_folder, help="run folders, or folders of sweeps")
     sub.add_argument("--markdown", action="store_true", help="as a markdown table")
+    sub.add_argument("--html", action="store_true", help="write one page, its tables and lists of words")
+    sub.add_argument("--out", type=Path, help="folder for --html (report in the first run)")
     sub.add_argument("--keep", action="store_true", help="copy them, without weights, to results/reference")
     sub.add_argument("--readme", action="store_true", help="write results and plans into the pages")
     sub.add_argument("--games", action="store_true", help="write a page to step through all games offline")

@@ -24,7 +24,7 @@ import numpy as np
 
 from wordlelib import game, rewards
 from wordlelib.data import state_row
-from wordlelib.evaluate import iter_games, write_games
+from wordlelib.evaluate import iter_games, summarise, write_games
 from wordlelib.game import Game, History, is_consistent, score
 from wordlelib.players import solver_player
 from wordlelib.prompts import THINK, completion, parse_guess
@@ -39,6 +39,7 @@ Row = dict[str, Any]
 MATRIX_SHA256 = "718b305dae9c30175e2fce137ba91c899455300c7fbd84d16a0c375c3ecfc585"
 OPENER, TOTAL = "salet", 7946
 GAMES, EARLY = 2000, 500
+RECORDED, DISTINCT = 1_000_000, 20_000  # games summarised, and how many of them were played apart
 STATES = 512
 REPLAYED = 6  # players
 HEAVY_MODULES = {"models", "training", "callbacks"}  # these may load torch
@@ -256,6 +257,51 @@ def _of(shown: Replay, secret: str) -> list[int]:
     return [shown.numbers[secret, player] for player in shown.players]
 
 
+def _recorded(solver: Solver) -> Iterator[Row]:
+    """Time and memory of the summary of a file of games, in a process of its own."""
+    rng = random.Random(0)
+    secrets = [rng.choice(solver.words.answers) for _ in range(DISTINCT)]
+    player = solver_player(solver, "random_consistent")
+    records = list(iter_games(player, secrets, solver.words, solver.rules, name="random_consistent"))
+    lines = [json.dumps(record) + "\n" for record in records]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "games.jsonl"
+        with path.open("w") as file:
+            for _ in range(RECORDED // DISTINCT):
+                file.writelines(lines)
+        size = path.stat().st_size
+        root = str(Path(__file__).resolve().parent.parent)
+        command = [sys.executable, "-c", SUMMARY, str(path)]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    seconds, gib, games, rate = json.loads(done.stdout)
+    reference = best_seconds(lambda: summarise(map(json.loads, lines[::20])))
+    if games != RECORDED or rate != summarise(records)["win_rate"]:
+        raise ValueError(f"bench: the summary of {RECORDED:,} games gives {games:,} games and {rate} won")
+    note = f"{size / 2**20:,.0f} MiB, {DISTINCT:,} of the games differ; with bits of every turn and intervals"
+    share = f"; reference: `evaluate.summarise` alone on {len(lines[::20]):,} games"
+    scaled = reference * RECORDED / len(lines[::20])
+    yield row(f"summary of {RECORDED:,} recorded games", seconds, "s", 60, scaled, note + share)
+    yield row("its memory", gib, "GiB", 2, None, "most that the process held")
+
+
+SUMMARY = """
+import json, resource, sys, time
+from wordlelib import analysis
+from wordlelib.rules import rules_for
+from wordlelib.solver import Solver
+from wordlelib.words import load_words
+
+start = time.perf_counter()
+words = load_words()
+solver = Solver(words, rules_for(words))
+[games] = analysis.read(sys.argv[1]).values()
+found = analysis.describe(analysis.measure(games, solver))
+seconds = time.perf_counter() - start
+gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+print(json.dumps([seconds, gib, found["games"], found["win_rate"]]))
+"""
+
+
 def _import(modules: Sequence[str], name: str) -> Row:
     """Import in a fresh interpreter; raises ValueError when that loads torch."""
     code = (
@@ -286,6 +332,7 @@ def rows() -> Iterator[Row]:
     yield _greedy(words)
     yield _rewards(solver)
     yield from _replay(solver)
+    yield from _recorded(solver)
     yield _import(["wordlelib"], "import wordlelib")
     names = {path.stem for path in Path(__file__).parent.glob("[a-z]*.py")} - HEAVY_MODULES
     light = [f"wordlelib.{name}" for name in sorted(names)]

@@ -288,7 +288,7 @@ def workbook_sft(job: Job, adapter: str) -> Row:
     values = {**job["02_sft"], "adapter": adapter, "run": _run_folder(job, adapter)}
     if adapter == "none":
         values["learning_rate"] = FULL_LEARNING_RATE
-    run = runs.start("02_sft", values)
+    run = runs.open_stage("02_sft", runs.parameters("02_sft", values))  # its data are elsewhere
     config = run.config
     rules, rows = data.load(job["data"]).rules, data.read_jsonl(job["rows"])
     model, tokenizer = models.load_policy(config.model, rules, config)
@@ -306,7 +306,8 @@ def _run_folder(job: Job, adapter: str) -> str:
 
 def workbook_grpo(job: Job) -> Row:
     """What notebook 03 does, from the adapter that `workbook_sft` trained."""
-    run = runs.start("03_grpo", {**job["03_grpo"], "run": _run_folder(job, job["adapter"])})
+    values = {**job["03_grpo"], "run": _run_folder(job, job["adapter"])}
+    run = runs.open_stage("03_grpo", runs.parameters("03_grpo", values))
     config = run.config
     source = data.load(job["data"])
     model, tokenizer = training.load_trained(run, source.rules)

@@ -89,8 +89,14 @@ def read_jsonl(path: str | Path) -> list[Row]:
 
     Raises ValueError with file, line number and cause for any other line, and for a damaged archive.
     """
+    return list(iter_jsonl(path))
+
+
+def iter_jsonl(path: str | Path) -> Iterator[Row]:
+    """The rows of `read_jsonl` one by one, for files larger than memory; same errors."""
     with whole_archive(path), gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as lines:
-        return [parse_line(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+        for number, line in enumerate(lines, 1):
+            yield parse_line(line, f"{path}, line {number}")
 
 
 @contextmanager

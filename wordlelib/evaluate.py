@@ -25,6 +25,10 @@ from wordlelib.words import Split, Words
 Record = dict[str, Any]
 Validation = Callable[[int], dict[str, Any]]  # number of a validation, from 1, to columns of its log row
 RECORD_FIELDS = {"secret", "turns", "won", "n_guesses", "player", "seed", "rules", "preplayed"}
+# What was made easier in a game: counts in its record, none of them in a strict game. preplayed: turns made
+# before the player began. Records of others may say more: retries, answers that were thrown away and asked
+# for again; discarded, games on the same secret that were thrown away before this one was kept.
+CONDITIONS = ("preplayed", "retries", "discarded")
 # Players whose difference says what GRPO bought: over SFT, and over as many minutes of more SFT.
 COMPARISONS = (("grpo", "sft"), ("grpo", "sft_continued"))
 SAMPLES, SAMPLE_LENGTH = 3, 300  # texts of a log row, and their characters
@@ -274,17 +278,18 @@ def summarise(records: Iterable[Record]) -> dict[str, float | int | None]:
     out: malformed_share (no guess), nonword_share (guess not in the dictionary), invalid_share (both,
     and broken hard mode), repeat_share (a guess made before in the game, legal or not),
     inconsistent_share (legal but not consistent with all feedback). preplayed: pre-played turns
-    of all games. Raises ValueError for records of several players or rules.
+    of all games; `retries` and `discarded` stand there only if any game had some (CONDITIONS). Raises
+    ValueError for records of several players or rules.
     """
     won, counted = [], []
     seen: dict[str, set] = {"player": set(), "rules": set()}
-    kinds, preplayed = Counter(), 0
+    kinds, easier = Counter(), Counter()
     for record in records:
         counted.append(guesses_or_loss(record))
         if number := won_in(record):
             won.append(number)
         kinds.update(_turn_kinds(record))
-        preplayed += record["preplayed"]
+        easier.update({name: record.get(name) or 0 for name in CONDITIONS})
         for name, values in seen.items():
             values.add(record[name])
     for name, values in seen.items():
@@ -306,7 +311,8 @@ def summarise(records: Iterable[Record]) -> dict[str, float | int | None]:
         "invalid_share": _ratio(kinds["invalid"], turns),
         "repeat_share": _ratio(kinds["repeat"], turns),
         "inconsistent_share": _ratio(kinds["inconsistent"], turns),
-        "preplayed": preplayed,
+        "preplayed": easier["preplayed"],
+        **{name: easier[name] for name in CONDITIONS[1:] if easier[name]},
     }
 
 
@@ -430,7 +436,7 @@ def mcnemar(first: Iterable[Record], second: Iterable[Record]) -> McNemar:
     """Exact McNemar test on the wins of two players over the same secrets.
 
     Raises ValueError that names the field in which the two sets of records cannot be paired:
-    `secret`, `rules` or `preplayed`.
+    `secret`, `rules` or one of CONDITIONS.
     """
     differences = [(won_in(a) is not None) - (won_in(b) is not None) for a, b in _pairs(first, second)]
     return McNemar(differences.count(1), differences.count(-1), sign_flip_p(differences))
@@ -474,10 +480,11 @@ def _pairs(first: Iterable[Record], second: Iterable[Record]) -> list[tuple[Reco
     if not sides[0] or {record["secret"] for record in sides[0]} != set(others):
         raise ValueError("a paired test needs games over the same secrets; field 'secret' differs")
     pairs = [(record, others[record["secret"]]) for record in sides[0]]
-    for name in ("rules", "preplayed"):
-        if unlike := next((pair for pair in pairs if pair[0][name] != pair[1][name]), None):
+    for name in ("rules", *CONDITIONS):
+        values = ((a.get(name) or 0, b.get(name) or 0, a["secret"]) for a, b in pairs)
+        if unlike := next((found for found in values if found[0] != found[1]), None):
             raise ValueError(
                 f"a paired test needs games under the same conditions; field {name!r} differs: "
-                f"{unlike[0][name]} and {unlike[1][name]} for {unlike[0]['secret']!r}"
+                f"{unlike[0]} and {unlike[1]} for {unlike[2]!r}"
             )
     return pairs

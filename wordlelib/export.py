@@ -166,7 +166,12 @@ def _effort(run: Path, player: str) -> list[str]:
         return []
     metrics, gpu = read_json(stage / "metrics.json"), read_json(stage / "environment.json").get("gpu")
     steps, minutes = metrics[f"{prefix}steps"], metrics[f"{prefix}minutes"]
-    return [f"{steps:,} steps in {minutes:.1f} minutes on {gpu or 'a CPU'}."]
+    best = metrics.get(f"{prefix}best_step")
+    said = f", not those of the best validation (step {best:,})" if best and best != steps else ""
+    return [
+        f"{steps:,} steps in {minutes:.1f} minutes on {gpu or 'a CPU'}. These are the weights after the last "
+        f"step{said}."
+    ]
 
 
 def _stage(run: Path, player: str) -> Path:

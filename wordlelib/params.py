@@ -253,12 +253,36 @@ PARAMETERS: dict[str, dict[str, Param]] = {
 }
 STAGES = tuple(PARAMETERS)
 
+# Earlier stages of the same run that a stage reads, and those that its players of 04 add.
+INPUTS = {
+    "02_sft": ("01_data_synthesis",),
+    "03_grpo": ("01_data_synthesis", "02_sft"),
+    "04_eval": ("01_data_synthesis",),
+    "05_analysis": ("04_eval",),
+}
+PLAYER_INPUTS = {
+    "untrained": ("02_sft",),
+    "sft": ("02_sft",),
+    "sft_continued": ("02_sft", "03_grpo"),
+    "grpo": ("02_sft", "03_grpo"),
+}
+
 
 def declared(stage: str) -> dict[str, Param]:
     """The parameters of `stage`; raises ValueError with the known stages for another name."""
     if stage not in PARAMETERS:
         raise ValueError(f"no stage {stage!r}; the stages are {', '.join(STAGES)}")
     return PARAMETERS[stage]
+
+
+def inputs(stage: str, values: Mapping[str, Any]) -> dict[str, str]:
+    """The earlier stages of its own run that a stage reads, each with what reads it: `stage` or a player."""
+    elsewhere = values.get("data_from") or values.get("runs")
+    found = {} if elsewhere else dict.fromkeys(INPUTS.get(stage, ()), stage)
+    for player in values.get("players", ()):
+        for earlier in PLAYER_INPUTS.get(player, ()):
+            found.setdefault(earlier, f"player {player} of {stage}")
+    return found
 
 
 def check_names(stage: str, names: Mapping[str, Any]) -> None:
@@ -296,8 +320,8 @@ def require_local(folder: str) -> str:
     """`folder`; raises ValueError for an address such as s3://bucket/run, which is no folder to rename in."""
     if "://" in folder:
         raise ValueError(
-            f"the run folder {folder} is an address: mount it (NFS, SSHFS, rclone, s3fs) and name the "
-            "mounted folder, or copy the finished run there"
+            f"the run folder {folder} is an address: name a folder of this machine, and the address by "
+            "--store of `run` or `sweep`; or mount it (NFS, SSHFS, rclone, s3fs)"
         )
     return folder
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from wordlelib import evaluate, svg, sweeps
+from wordlelib import evaluate, svg, sweep_results
 from wordlelib.runs import write_text
 
 Row = Mapping[str, Any]
@@ -31,7 +31,7 @@ PLAYER_COLOURS = {
     "random_consistent": "#CC79A7",
     "greedy": "#009E73",
 }
-SHARES = {"range": [0, 1], "tickformat": ".0%"}
+SHARES = {"range": [0, 1.08], "tickformat": ".0%"}
 SMOOTH_FROM = 40  # a series with more points is drawn as its running mean over its faint points
 NAMES_DOWN = {"type": "category", "autorange": "reversed"}
 BOUNDS = {"random_consistent": "random-consistent", "optimal": "best possible"}
@@ -165,10 +165,10 @@ def cumulative_wins(rows: Iterable[Row]) -> Any:
     if len(played) > 1:
         pace = [wins[1] / played[1] * n for n in (0, played[-1])]
         traces = [
-            _line("games won", played, wins, PALETTE[0], 0),
-            _line("pace of the first round", [0, played[-1]], pace, svg.FAINT, 1),
+            line_trace("games won", played, wins, PALETTE[0], 0),
+            line_trace("pace of the first round", [0, played[-1]], pace, svg.FAINT, 1),
         ]
-    return _figure(
+    return new_figure(
         traces,
         "Wins so far while training",
         "games played",
@@ -176,7 +176,7 @@ def cumulative_wins(rows: Iterable[Row]) -> Any:
         "The slope is the win rate at that moment: above the dashed line the policy wins more games than it "
         "did before the first step.",
         x_axis={"range": [0, played[-1] or 1]},
-        y_axis={"range": _range(wins)},
+        y_axis={"range": axis_range(wins)},
         missing="not in this log: games_win_rate, games_played",
     )
 
@@ -228,7 +228,7 @@ def win_rates(summaries: Mapping[str, Row]) -> Any:
     )
     bars = _player_bars(players, rates)
     bars["error_x"] = _whiskers(rates, lows, highs)
-    return _figure(
+    return new_figure(
         [bars],
         "Games won",
         "games won",
@@ -236,7 +236,7 @@ def win_rates(summaries: Mapping[str, Row]) -> Any:
         "The whisker is the 95% Wilson interval; the dashed line is what merely consistent guesses win. "
         "Players on the same secrets are compared by the paired test, which sees differences that "
         "overlapping whiskers hide.",
-        x_axis={**SHARES, "range": [0, 1.05]},
+        x_axis={**SHARES, "range": [0, 1.15]},
         y_axis=NAMES_DOWN,
         height=110 + 44 * max(len(players), 1),
         lines=bounds(summaries, "win_rate"),
@@ -249,7 +249,7 @@ def mean_guesses(summaries: Mapping[str, Row]) -> Any:
     of the random-consistent player and of best possible play where it is known."""
     players = _players_with(summaries, "mean_guesses_loss7")
     means = [summaries[name]["mean_guesses_loss7"] for name in players]
-    return _figure(
+    return new_figure(
         [
             {
                 **_player_bars(players, means),
@@ -262,7 +262,7 @@ def mean_guesses(summaries: Mapping[str, Row]) -> Any:
         "",
         "Shorter is better, down to the line of best possible play where it is known (3.42 on the whole "
         "list). Unlike the mean over won games, this cannot be improved by losing the hard ones.",
-        x_axis={"range": _range(means)},
+        x_axis={"range": axis_range(means)},
         y_axis=NAMES_DOWN,
         height=110 + 44 * max(len(players), 1),
         lines=bounds(summaries, "mean_guesses_loss7"),
@@ -272,20 +272,27 @@ def mean_guesses(summaries: Mapping[str, Row]) -> Any:
 
 def guess_histogram(games: Games, turns: int = 6) -> Any:
     """Share of each player's games by the number of guesses used, X for lost games."""
+    return histogram(
+        {player: evaluate.guess_histogram(records, turns) for player, records in games.items()},
+        "Mass towards the left is better; X is the share of lost games. The greedy solver shows what the "
+        "feedback allows.",
+    )
+
+
+def histogram(counts: Mapping[str, Mapping[str, int]], caption: str) -> Any:
+    """Bars of shares of games; counts: player to guesses (`1`, `2`, …, `X`) to the number of games."""
     traces = []
-    for number, (player, records) in enumerate(games.items()):
-        counts = evaluate.guess_histogram(records, turns)
-        shares = [count / max(len(records), 1) for count in counts.values()]
-        traces.append({**_bars(list(counts), shares, _colour(player, number)), "name": player})
-    return _figure(
+    for number, (player, own) in enumerate(counts.items()):
+        shares = [count / max(sum(own.values()), 1) for count in own.values()]
+        traces.append({**bar_trace(list(own), shares, player_colour(player, number)), "name": player})
+    return new_figure(
         traces,
         "Guesses that a game takes",
         "guesses (X: lost)",
         "share of games",
-        "Mass towards the left is better; X is the share of lost games. The greedy solver shows what the "
-        "feedback allows.",
+        caption,
         x_axis={"type": "category"},
-        y_axis={"tickformat": ".0%", "range": _range([y for trace in traces for y in trace["y"]])},
+        y_axis={"tickformat": ".0%", "range": axis_range([y for trace in traces for y in trace["y"]])},
     )
 
 
@@ -304,17 +311,17 @@ def frequent_guesses(records: Sequence[Record], player: str, n: int = 15) -> Any
     parts = {"first guess": (first, PALETTE[0]), "later guess": (later, PALETTE[4])}
     total = max(len(records), 1)
     traces = [
-        {**_bars(names, [part[word] / total for word in top], colour, flat=True), "name": name}
+        {**bar_trace(names, [part[word] / total for word in top], colour, flat=True), "name": name}
         for name, (part, colour) in parts.items()
     ]
-    return _figure(
+    return new_figure(
         traces,
         f"Most frequent guesses of {player}",
         "times per game",
         "",
         "A good player repeats its opener and little else. A long later part is a favourite word, played "
         "whatever the feedback says.",
-        x_axis={"range": _range([counts[word] / total for word in top])},
+        x_axis={"range": axis_range([counts[word] / total for word in top])},
         y_axis=NAMES_DOWN,
         height=120 + 22 * max(len(top), 1),
         barmode="stack",
@@ -331,9 +338,9 @@ def hardest_words(games: Games, n: int = 20) -> Any:
             losses[record["secret"]] += not record["won"]
     means = {secret: sum(counts) / len(counts) for secret, counts in guesses.items()}
     top = sorted(means, key=lambda secret: (-means[secret], secret))[:n]
-    bars = _bars(top, [means[secret] for secret in top], PALETTE[1], flat=True)
+    bars = bar_trace(top, [means[secret] for secret in top], PALETTE[1], flat=True)
     text = [f"lost {losses[secret]} of {len(guesses[secret])}" for secret in top]
-    return _figure(
+    return new_figure(
         [{**bars, "text": text, "textposition": "outside"}],
         "Hardest secrets",
         "mean guesses over players, a loss as one more than its turns",
@@ -348,15 +355,15 @@ def hardest_words(games: Games, n: int = 20) -> Any:
 
 def information(bits: Mapping[str, float]) -> Any:
     """Expected information of some guesses (word to bits), in the given order."""
-    bars = _bars(list(bits), list(bits.values()), PALETTE[0], flat=True)
-    return _figure(
+    bars = bar_trace(list(bits), list(bits.values()), PALETTE[0], flat=True)
+    return new_figure(
         [{**bars, "text": [f"{value:.3f}" for value in bits.values()], "textposition": "outside"}],
         "Information of a guess",
         "bits",
         "",
         "One bit halves the words that are still possible: a guess of 5 bits leaves one in 32 on average "
         "(geometric mean).",
-        x_axis={"range": _range(bits.values())},
+        x_axis={"range": axis_range(bits.values())},
         y_axis=NAMES_DOWN,
         height=110 + 26 * max(len(bits), 1),
     )
@@ -368,14 +375,14 @@ def information(bits: Mapping[str, float]) -> Any:
 def sweep_figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Name to figure for the rows of a `sweep.csv`; none when fewer than two trials can be compared."""
     try:
-        metric = sweeps.objective(rows)
+        metric = sweep_results.objective(rows)
     except ValueError:
         return {}
-    if len(sweeps.measured(rows, metric)) < 2:
+    if len(sweep_results.measured(rows, metric)) < 2:
         return {}
     return {
         "parallel_coordinates": parallel_coordinates(rows, metric),
-        "setting_effects": setting_effects(sweeps.effects(rows, metric), metric),
+        "setting_effects": setting_effects(sweep_results.effects(rows, metric), metric),
     }
 
 
@@ -385,8 +392,8 @@ def parallel_coordinates(rows: Sequence[Row], metric: str) -> Any:
     Every axis runs from its least value to its greatest; a setting of texts or of up to six values has them
     evenly spaced. The axes name both ends; a point names its trial and value on a pointer.
     """
-    rows = sorted(sweeps.measured(rows, metric), key=lambda row: row[metric])
-    names = [*sweeps.settings_of(rows), metric]
+    rows = sorted(sweep_results.measured(rows, metric), key=lambda row: row[metric])
+    names = [*sweep_results.settings_of(rows), metric]
     places = {name: _axis_places([row[name] for row in rows], even=name != metric) for name in names}
     ends = {
         name: f"{name.rpartition('.')[2]}: {_end(min(at, key=at.get))} to {_end(max(at, key=at.get))}"
@@ -397,7 +404,7 @@ def parallel_coordinates(rows: Sequence[Row], metric: str) -> Any:
         # from grey, the worst, to orange, the best
         share = number / max(len(rows) - 1, 1)
         best_one = number == len(rows) - 1
-        line = _line(
+        line = line_trace(
             str(row["trial"]) if best_one else "",
             [ends[name] for name in names],
             [places[name][row[name]] for name in names],
@@ -406,7 +413,7 @@ def parallel_coordinates(rows: Sequence[Row], metric: str) -> Any:
         )
         text = [f"{row['trial']}<br>{name}: {row[name]}" for name in names]
         traces.append({**line, "text": text, "hoverinfo": "text", "showlegend": False})
-    return _figure(
+    return new_figure(
         traces,
         "Trials by their settings",
         "",
@@ -442,17 +449,17 @@ def _between(first: str, second: str, share: float) -> str:
 
 
 def setting_effects(effects: Sequence[Row], metric: str) -> Any:
-    """Bars of `sweeps.effects`: the change of the metric by each value of each setting, with whiskers."""
+    """Bars of `sweep_results.effects`: what each value of each setting changes, with whiskers."""
     known = [row for row in effects if row["low"] is not None] or list(effects)
     names = [f"{row['setting'].partition('.')[2]} {row['value']} (not {row['against']})" for row in known]
     values = [row["difference"] for row in known]
     lows = [row["low"] if row["low"] is not None else row["difference"] for row in known]
     highs = [row["high"] if row["high"] is not None else row["difference"] for row in known]
-    bars = _bars(names, values, PALETTE[0], flat=True)
+    bars = bar_trace(names, values, PALETTE[0], flat=True)
     bars["error_x"] = _whiskers(values, lows, highs)
     ends = [0.0, *lows, *highs]
     room = (max(ends) - min(ends)) * 0.1 or 1.0
-    return _figure(
+    return new_figure(
         [bars],
         "What each setting changes",
         f"change of {metric}",
@@ -503,7 +510,7 @@ PAGE = """<!doctype html>
 <script>
 if (window.Plotly) {{
   document.getElementById("{name}").replaceChildren();
-  Plotly.newPlot("{name}", {figure}, {{}}, {{responsive: true, displaylogo: false}});
+  Plotly.newPlot("{name}", {{...{figure}, config: {{responsive: true, displaylogo: false}}}});
 }}
 </script></body></html>
 """
@@ -582,7 +589,7 @@ def _curves(
         if not points:
             continue
         steps, values = [step for step, _ in points], [value for _, value in points]
-        line = _line(name, steps, values, PALETTE[number % len(PALETTE)], number)
+        line = line_trace(name, steps, values, PALETTE[number % len(PALETTE)], number)
         if len(points) > SMOOTH_FROM:
             faint = {**line, "mode": "markers", "opacity": 0.2, "showlegend": False}
             traces.append({**faint, "marker": {"size": 4, "color": line["line"]["color"]}})
@@ -592,14 +599,14 @@ def _curves(
     steps = [x for trace in traces for x in trace["x"]]
     if any(not trace.get("showlegend", True) for trace in traces):
         caption += " Dots are single steps, the line is their running mean."
-    return _figure(
+    return new_figure(
         traces,
         title,
         "step",
         y_title,
         caption,
         x_axis={"range": [0, max(steps, default=1) or 1]},
-        y_axis=y_axis or {"range": _range(values)},
+        y_axis=y_axis or {"range": axis_range(values)},
         lines=references,
         missing=f"not in this log: {', '.join(columns) or 'reward terms'}",
     )
@@ -635,8 +642,8 @@ def _short(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _range(values: Iterable[float]) -> list[float]:
-    """From 0 (or a little below the least value) to a little above the greatest."""
+def axis_range(values: Iterable[float]) -> list[float]:
+    """The range of an axis: from 0 (or a little below the least value) to a little above the greatest."""
     low, high = min([0.0, *values]), max([0.0, *values])
     room = (high - low) * 0.12 or 1.0
     return [_short(low - room if low < 0 else 0.0), _short(high + room)]
@@ -650,14 +657,18 @@ def _players_with(summaries: Mapping[str, Row], metric: str) -> list[str]:
 
 
 def _player_bars(players: list[str], values: Sequence[float]) -> dict:
-    return _bars(players, values, [_colour(player, k) for k, player in enumerate(players)], flat=True)
+    return bar_trace(
+        players, values, [player_colour(player, k) for k, player in enumerate(players)], flat=True
+    )
 
 
-def _colour(player: str, number: int) -> str:
+def player_colour(player: str, number: int) -> str:
+    """The colour of a known player, else that of its number."""
     return PLAYER_COLOURS.get(player, PALETTE[number % len(PALETTE)])
 
 
-def _line(name: str, x: list, y: Sequence[float], colour: str, number: int) -> dict:
+def line_trace(name: str, x: list, y: Sequence[float], colour: str, number: int) -> dict:
+    """A line, with dots where points are few; `number` chooses its dashes."""
     mode = "lines+markers" if 1 <= len(x) <= SMOOTH_FROM else "lines"
     return {
         "type": "scatter",
@@ -670,14 +681,17 @@ def _line(name: str, x: list, y: Sequence[float], colour: str, number: int) -> d
     }
 
 
-def _bars(names: list[str], values: Sequence[float], colours: str | list[str], flat: bool = False) -> dict:
+def bar_trace(
+    names: list[str], values: Sequence[float], colours: str | list[str], flat: bool = False
+) -> dict:
+    """Bars over their names, or `flat` beside them."""
     values = [_short(value) for value in values]
     x, y = (values, names) if flat else (names, values)
     bars = {"type": "bar", "x": x, "y": y, "marker": {"color": colours}}
     return {**bars, "orientation": "h"} if flat else bars
 
 
-def _figure(
+def new_figure(
     traces: list[dict],
     title: str,
     x_title: str,
@@ -695,7 +709,6 @@ def _figure(
     import plotly.graph_objects as go
 
     across, along = ("x", "y") if upright else ("y", "x")
-    anchor = {} if upright else {"xanchor": "right", "yanchor": "bottom"}
     shapes = [
         {
             "type": "line",
@@ -706,9 +719,9 @@ def _figure(
             f"{along}0": 0,
             f"{along}1": 1,
             "line": {"color": svg.FAINT, "dash": "dash", "width": 1.5},
-            "label": {"text": label, "textposition": "end", "textangle": 0, "font": {"size": 11}, **anchor},
+            "label": {"textangle": 0, "font": {"size": 11}, **_label(label, number, upright)},
         }
-        for label, value in (lines or {}).items()
+        for number, (label, value) in enumerate((lines or {}).items())
     ]
     style = {"showgrid": True, "gridcolor": svg.GRID, "zeroline": False, "linecolor": svg.FAINT}
     plain = {**style, "showgrid": False}
@@ -733,6 +746,16 @@ def _figure(
         grid = plain if axis.get("type") == "category" else style
         layout[side] = {"title": {"text": text}, "automargin": True, **grid, **axis}
     return go.Figure({"data": traces, "layout": layout})
+
+
+def _label(text: str, number: int, upright: bool) -> dict[str, str]:
+    """Text and place of a reference line's label, so that lines close together keep theirs apart: of upright
+    lines each a row above the one before, of others in turn below at the right and above at the left."""
+    if upright:
+        return {"text": text + "<br>\u00a0" * number, "textposition": "end"}
+    if number % 2:
+        return {"text": text, "textposition": "start", "xanchor": "left", "yanchor": "bottom"}
+    return {"text": text, "textposition": "end", "xanchor": "right", "yanchor": "top"}
 
 
 def _plain(fig: Any) -> dict:

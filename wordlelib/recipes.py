@@ -114,6 +114,9 @@ def plan(
         folder = out / stage
         state = runs.status(folder)["status"]
         if state != "done" or overwrite:
+            for earlier in params.inputs(stage, values):
+                if earlier not in stages:
+                    runs.finished_input(out, earlier)
             stages[stage] = values
         elif not resume:
             raise ValueError(
@@ -226,13 +229,16 @@ def _tidy(notebook: Path, stage: str, failed: bool) -> str:
     return name
 
 
-def execute_all(stages: Mapping[str, Mapping[str, Any]], out: Path) -> None:
-    """Execute planned stages in order, with a line at the start and the end of each."""
+def execute_all(
+    stages: Mapping[str, Mapping[str, Any]], out: Path, after: Callable[[str], None] = lambda stage: None
+) -> None:
+    """Execute planned stages in order, with a line at the start and the end of each, then `after(stage)`."""
     for number, (stage, values) in enumerate(stages.items(), 1):
         print(f"[{number}/{len(stages)}] {stage}", flush=True)
         begun = time.monotonic()
         execute(stage, values, out)
         print(f"[{number}/{len(stages)}] {stage}: {time.monotonic() - begun:.0f} s\n", flush=True)
+        after(stage)
 
 
 def prepare_replay(out: Path) -> Path:

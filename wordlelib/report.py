@@ -7,31 +7,36 @@ played under different rules never share a table.
 
 import gzip
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wordlelib import recipes, sweeps
-from wordlelib.evaluate import COMPARISONS, by_player, games_file, read_games, summarise
+from wordlelib import analysis, inference, recipes, scoring, sweep_results
+from wordlelib.data import CARD, played_in
+from wordlelib.evaluate import COMPARISONS, games_file
 from wordlelib.params import PLAYERS
 from wordlelib.rules import Rules, require_same_rules
 from wordlelib.runs import (
     finished_stage,
     read_json,
     read_yaml,
+    replacing_folder,
     require_complete_notebook,
     shown_path,
     write_text,
 )
+from wordlelib.solver import POLICIES
 
 STAGE = "04_eval"
 START, END = "<!-- results:start -->", "<!-- results:end -->"
-SPLITS = {"all": "All secrets", "heldout": "Held-out secrets"}
+SPLITS = {"all": "All secrets", "heldout": "Held-out secrets", "train": "Training secrets"}
 SECRETS_SHOWN = 50
+MARKS = {"preplayed": "pre-played turns", "retries": "retries", "discarded": "best of several games"}
 KEPT = (
     *("*/*.ipynb", "*/*.yaml", "*/*.json", "*/*.csv", "*/log.jsonl", "*/games.jsonl*"),
     *("*/control/log.jsonl", "*/figures/*.svg"),
 )
+KEPT_OF_TRIALS = ("config.yaml", "environment.json", "metrics.json", "status.json")
 
 SIGNALS = ("03_grpo/frac_reward_zero_std", "03_grpo/top_guess_share")
 EFFECTS_NOTE = (
@@ -40,16 +45,23 @@ EFFECTS_NOTE = (
     "how much two runs of the same settings differ."
 )
 
+UNTRAINED = {"untrained", *POLICIES, "optimal"}  # players that nobody trained
+
 Row = list[str]
 
 
 class Evaluated(NamedTuple):
-    """One run: its folder, rules, flat metrics, and the secrets played (empty without games.jsonl)."""
+    """One run: its folder, rules, flat metrics, and the games of each player (none without games.jsonl)."""
 
     folder: Path
     rules: Rules
     metrics: dict[str, Any]
-    secrets: tuple[str, ...]
+    games: dict[str, analysis.Games]
+
+    @property
+    def secrets(self) -> list[str]:
+        """The secrets played, sorted."""
+        return sorted({secret for games in self.games.values() for secret in games.secrets()})
 
 
 def read_run(folder: str | Path) -> Evaluated:
@@ -73,26 +85,37 @@ def read_run(folder: str | Path) -> Evaluated:
             f"{shown_path(stage)}: metrics.json was made under rules {metrics.get('rules')}, but config.yaml "
             f"gives {rules.digest}: run notebook {STAGE} again"
         )
-    games = games_file(stage)
-    secrets = _checked_secrets(games, rules, metrics) if games else ()
-    return Evaluated(Path(folder).resolve(), rules, metrics, secrets)
+    path = games_file(stage)
+    games = _checked_games(path, rules, metrics) if path else {}
+    return Evaluated(Path(folder).resolve(), rules, metrics, games)
 
 
-def _checked_secrets(path: Path, rules: Rules, metrics: dict[str, Any]) -> tuple[str, ...]:
-    """The secrets of games.jsonl, once its games are seen to give the same metrics."""
-    records = read_games(path, rules)
-    groups = by_player(records)
+def read_runs(folders: Iterable[str | Path]) -> list[Evaluated]:
+    """Runs that may stand in one table. Raises ValueError as `read_run` does, without any run, and when the
+    rules of two differ, naming the fields."""
+    runs = [read_run(folder) for folder in folders]
+    if not runs:
+        raise ValueError("no run folder is given: name at least one")
+    for run in runs[1:]:
+        where = f"{shown_path(runs[0].folder)} and {shown_path(run.folder)}"
+        require_same_rules(runs[0].rules, run.rules, where)
+    return runs
+
+
+def _checked_games(path: Path, rules: Rules, metrics: dict[str, Any]) -> dict[str, analysis.Games]:
+    """The games of games.jsonl, once they are seen to give the same metrics."""
+    groups = analysis.read(path, rules.digest)
     named = {key.split("/")[0] for key in metrics if key.endswith("/all/games")} - {"optimal"}
     if lost := sorted(named - set(groups)):
         raise ValueError(f"{shown_path(path)} lacks the games of {lost[0]!r}: run notebook {STAGE} again")
     for player, own in groups.items():
-        for name, value in summarise(own).items():
+        for name, value in analysis.summary(own).items():
             if metrics.get(key := f"{player}/all/{name}") != value:
                 raise ValueError(
                     f"{shown_path(path)} gives {key} = {value}, but metrics.json says {metrics.get(key)}: "
                     f"run notebook {STAGE} again"
                 )
-    return tuple(sorted({record["secret"] for record in records}))
+    return groups
 
 
 def terminal_table(paths: Iterable[str | Path]) -> str:
@@ -100,12 +123,12 @@ def terminal_table(paths: Iterable[str | Path]) -> str:
 
     Raises ValueError as `read_run` does, and when the rules of two runs differ, naming the fields.
     """
-    return _report([read_run(path) for path in paths], _aligned, secrets=True)
+    return _report(read_runs(paths), _aligned, secrets=True)
 
 
 def markdown(paths: Iterable[str | Path]) -> str:
     """The tables of `terminal_table` as Markdown; same errors."""
-    return _report([read_run(path) for path in paths], piped, secrets=True)
+    return _report(read_runs(paths), piped, secrets=True)
 
 
 def keep_run(run: str | Path, reference: str | Path) -> Path:
@@ -120,21 +143,41 @@ def keep_run(run: str | Path, reference: str | Path) -> Path:
     for notebook in source.glob("*/*.ipynb"):
         require_complete_notebook(notebook)
     target = Path(reference) / source.name
-    temporary = target.with_name(f".{target.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    for path in sorted(path for pattern in KEPT for path in source.glob(pattern)):
-        copy = temporary / path.relative_to(source)
+    with replacing_folder(target) as temporary:
+        _copy(source, KEPT, temporary)
+        games = games_file(temporary / STAGE)
+        if games and games.suffix != ".gz":  # text of a model shrinks to a tenth
+            packed = gzip.compress(
+                games.read_bytes(), mtime=0
+            )  # no time in it: the same games, the same file
+            games.with_name("games.jsonl.gz").write_bytes(packed)
+            games.unlink()
+    return target
+
+
+def keep_sweep(sweep: str | Path, reference: str | Path) -> Path:
+    """Copy what is evidence of a sweep to `<reference>/<its name>`, and return that folder.
+
+    Kept: its file, table and figures (as SVG), and the configs, environments, metrics and statuses of its
+    trials, failed ones included. Notebooks, logs and games of a trial are kept by `keep_run` on the trial.
+    A kept sweep of the same name is replaced. Raises ValueError for one of which no trial is done.
+    """
+    source = Path(sweep).resolve()
+    sweep_results.best_trial(source)
+    trials = [row["trial"] for row in sweep_results.read_table(source)]
+    patterns = [f"{trial}/*/{name}" for trial in trials for name in KEPT_OF_TRIALS]
+    target = Path(reference) / source.name
+    with replacing_folder(target) as temporary:
+        _copy(source, ("sweep.yaml", sweep_results.TABLE, "figures/*.svg", *patterns), temporary)
+    return target
+
+
+def _copy(source: Path, patterns: Iterable[str], target: Path) -> None:
+    """Copy the files that match to the same places in another folder; links become what they point to."""
+    for path in sorted(path for pattern in patterns for path in source.glob(pattern)):
+        copy = target / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
-    if (
-        games := games_file(temporary / STAGE)
-    ) and games.suffix != ".gz":  # text of a model shrinks to a tenth
-        packed = gzip.compress(games.read_bytes(), mtime=0)  # no time in it: the same games, the same file
-        games.with_name("games.jsonl.gz").write_bytes(packed)
-        games.unlink()
-    shutil.rmtree(target, ignore_errors=True)
-    temporary.rename(target)
-    return target
 
 
 def update_readme(readme: str | Path, reference: str | Path) -> None:
@@ -172,6 +215,8 @@ def with_part(path: str | Path, start: str, end: str, body: str) -> str:
 def _reference_tables(reference: Path) -> str:
     groups: dict[str, list[Evaluated]] = {}
     for stage in sorted(reference.glob(f"**/{STAGE}")):
+        if sweep_results.is_sweep(stage.parent.parent):
+            continue  # its trials have a table of their own
         run = read_run(stage.parent)
         groups.setdefault(run.rules.digest, []).append(run)
     tables = [_report(runs, piped, commands=True) for runs in groups.values()]
@@ -184,17 +229,13 @@ def _report(
     secrets: bool = False,
     commands: bool = False,
 ) -> str:
-    """Rules, one table a split, paired tests; `secrets` lists them, `commands` adds a column."""
-    if not runs:
-        raise ValueError("no run folder is given: name at least one")
-    for run in runs[1:]:
-        where = f"{shown_path(runs[0].folder)} and {shown_path(run.folder)}"
-        require_same_rules(runs[0].rules, run.rules, where)
+    """Rules, one table a split, paired tests. secrets: list them, and show training secrets apart. commands:
+    add a column."""
     repeat = {run.folder: [f"`{recipes.command(run.folder)}`"] for run in runs if commands}
-    blocks = [_rules_line(runs[0].rules)]
+    blocks = [rules_line(runs[0].rules)]
     for split, title in SPLITS.items():
-        rows = [(run, _row(run, player, split)) for run in runs for player in _players(run, split)]
-        if rows:
+        rows = [(run, _row(run, player, split)) for run in runs for player in players(run, split)]
+        if rows and (secrets or split != "train"):
             header = _header(runs[0].rules) + ["repeat with"] * commands
             body = [row + repeat.get(run.folder, []) for run, row in rows]
             blocks.append(f"{title}:\n\n{table([header, *body])}")
@@ -204,6 +245,8 @@ def _report(
     )
     if paired := [line for run in runs for line in _paired_lines(run)]:
         blocks.append("\n".join(paired))
+    if commands and (other := [line for run in runs for line in _scoring_lines(run)]):
+        blocks.append("\n".join(["The same recorded games under scoring rules of others:", "", *other]))
     if used := [line for run in runs for line in _usage_lines(run)]:
         blocks.append("\n".join(used))
     if secrets:
@@ -211,7 +254,8 @@ def _report(
     return "\n\n".join(blocks)
 
 
-def _rules_line(rules: Rules) -> str:
+def rules_line(rules: Rules) -> str:
+    """The rules and the word lists in one sentence."""
     return (
         f"Rules {rules.digest}: {rules.length} letters, {rules.turns} turns, hard mode "
         f"{'on' if rules.hard_mode else 'off'}; lists {rules.answers_sha256[:8]} (answers) and "
@@ -226,7 +270,7 @@ def _header(rules: Rules) -> Row:
     ]
 
 
-def _players(run: Evaluated, split: str) -> list[str]:
+def players(run: Evaluated, split: str) -> list[str]:
     """The players with games in `split`, in the order of the stages; best possible play comes last."""
     found = {key.split("/")[0] for key in run.metrics if key.endswith(f"/{split}/win_rate")}
     others = sorted(found - {*PLAYERS, "optimal"})
@@ -238,7 +282,7 @@ def _row(run: Evaluated, player: str, split: str) -> Row:
         return run.metrics.get(f"{player}/{split}/{name}")
 
     return [
-        player + " (pre-played turns)" * bool(value("preplayed")),
+        player + marks({name: value(name) for name in MARKS}),
         _number(value("games"), ","),
         _number(value("win_rate"), ".1%"),
         f"{_number(value('win_rate_low'), '.1%')} to {_number(value('win_rate_high'), '.1%')}",
@@ -251,6 +295,12 @@ def _row(run: Evaluated, player: str, split: str) -> Row:
     ]
 
 
+def marks(easier: Mapping[str, float | None]) -> str:
+    """What made a player's games easier than the strict rules (`evaluate.CONDITIONS`), as a remark."""
+    said = [text for name, text in MARKS.items() if easier.get(name)]
+    return f" ({', '.join(said)})" if said else ""
+
+
 def _number(value: float | None, style: str) -> str:
     return "–" if value is None else format(value, style)
 
@@ -259,17 +309,43 @@ def _paired_lines(run: Evaluated) -> list[str]:
     """What GRPO changed against its comparisons on the same secrets, one line a pair and split."""
     lines = []
     for player, other in COMPARISONS:
-        for split, title in {**SPLITS, "train": "Training secrets"}.items():
+        for split, title in SPLITS.items():
             prefix = f"{player}/{split}/vs_{other}_"
             test = {k.removeprefix(prefix): v for k, v in run.metrics.items() if k.startswith(prefix)}
             if test:
                 lines.append(
-                    f"- {player} against {other} in {shown_path(run.folder)}, {title.lower()}: "
-                    f"won {test['wins_gained']} games that {other} lost, lost {test['wins_lost']} it won "
-                    f"({_p(test['wins_p'])}, exact McNemar); {test['guesses_change']:+.2f} guesses a game "
-                    f"({_p(test['guesses_p'])}, exact sign flips)."
+                    f"- {player} against {other} in {shown_path(run.folder)}, {title.lower()}: won "
+                    f"{test['wins_gained']} games that {other} lost, lost {test['wins_lost']} it won "
+                    f"({p_value(test['wins_p'])}, exact McNemar); {test['guesses_change']:+.2f} guesses a "
+                    f"game ({p_value(test['guesses_p'])}, exact sign flips)."
+                    + _doubt(run, player, split, test)
                 )
     return lines
+
+
+def _doubt(run: Evaluated, player: str, split: str, test: Mapping[str, Any]) -> str:
+    """A sentence for wins that decide nothing, with the number of games that would."""
+    gained, lost, games = test["wins_gained"], test["wins_lost"], run.metrics[f"{player}/{split}/games"]
+    interval = inference.mean_interval([1] * gained + [-1] * lost + [0] * (games - gained - lost))
+    if inference.decides(interval) and test["wins_p"] < 1 - inference.LEVEL:
+        return ""
+    needed = inference.games_needed(gained, lost, games)
+    return " The wins decide nothing" + (f"; about {needed:,} games would." if needed else ".")
+
+
+def _scoring_lines(run: Evaluated) -> list[str]:
+    """What the rules of `scoring` make of each trained player's games, and a line on what that changes."""
+    trained = [name for name in PLAYERS if name in run.games and name not in UNTRAINED]
+    known = (run.folder / "01_data_synthesis" / CARD).is_file()
+    train = played_in(run.folder).split.train if known else ()
+    counted = {name: scoring.rates(run.games[name], train) for name in trained}
+    if not counted:
+        return []
+    lines = []
+    for name, rates in counted.items():
+        shares = [f"*{rate.rule}* {rate.value:.1%}" for rate in rates if rate.value is not None]
+        lines.append(f"- {name} in {shown_path(run.folder)}: {', '.join(shares)}.")
+    return [*lines, f"- {scoring.farthest(counted)}"]
 
 
 def _usage_lines(run: Evaluated) -> list[str]:
@@ -286,14 +362,16 @@ def _usage_lines(run: Evaluated) -> list[str]:
     ]
 
 
-def _p(value: float) -> str:
+def p_value(value: float) -> str:
+    """A p-value as it is shown."""
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
 def _secrets_line(run: Evaluated) -> str:
-    shown, hidden = run.secrets[:SECRETS_SHOWN], len(run.secrets) - SECRETS_SHOWN
+    secrets = run.secrets
+    shown, hidden = secrets[:SECRETS_SHOWN], len(secrets) - SECRETS_SHOWN
     more = f" and {hidden:,} more in {shown_path(run.folder)}/{STAGE}/games.jsonl" if hidden > 0 else ""
-    return f"Secrets of {shown_path(run.folder)} ({len(run.secrets):,}): {', '.join(shown)}{more}."
+    return f"Secrets of {shown_path(run.folder)} ({len(secrets):,}): {', '.join(shown)}{more}."
 
 
 def _aligned(rows: list[Row]) -> str:
@@ -313,10 +391,12 @@ def sweep_report(folder: str | Path, markdown: bool = False) -> str:
     Raises ValueError naming a sweep of which no trial has ended.
     """
     folder, table = Path(folder), piped if markdown else _aligned
-    rows = sweeps.read_table(folder)
+    rows = sweep_results.read_table(folder)
     if not rows:
-        raise ValueError(f"{shown_path(folder / sweeps.TABLE)} has no row: no trial of this sweep has ended")
-    settings = sweeps.settings_of(rows)
+        raise ValueError(
+            f"{shown_path(folder / sweep_results.TABLE)} has no row: no trial of this sweep has ended"
+        )
+    settings = sweep_results.settings_of(rows)
     metrics = [name for name in rows[0] if "/" in name and not name.startswith("0")]
     metrics = [name for name in metrics if name.split("/")[-1] != "games"]
     if "grpo" in {name.split("/")[0] for name in metrics}:
@@ -327,13 +407,13 @@ def sweep_report(folder: str | Path, markdown: bool = False) -> str:
     body = [[_cell(row[name]) for name in columns] + [row["trial"]] for row in rows]
     blocks = [table([[*header, "trial"], *body])]
     try:
-        metric = sweeps.objective(rows)
+        metric = sweep_results.objective(rows)
     except ValueError as error:
         return "\n\n".join([*blocks, f"Nothing to compare: {error}."])
-    if found := sweeps.effects(rows, metric):
+    if found := sweep_results.effects(rows, metric):
         blocks += [f"Effect on {metric}:\n\n{table(_effect_rows(found))}", EFFECTS_NOTE]
-    winner = sweeps.best(rows, metric)
-    number = len(sweeps.measured(rows, metric))
+    winner = sweep_results.best(rows, metric)
+    number = len(sweep_results.measured(rows, metric))
     said = f"Best of {number} by {metric}: {winner['trial']}, {_cell(winner[metric])}."
     if number > 1:
         said += " Being chosen flatters it: repeat it with other seeds before you report its number."
@@ -352,7 +432,7 @@ def sweep_figures(folder: str | Path) -> list[Path]:
     from wordlelib import plots
 
     folder = Path(folder)
-    figures = plots.sweep_figures(sweeps.read_table(folder))
+    figures = plots.sweep_figures(sweep_results.read_table(folder))
     return [plots.save(figure, folder / "figures", name)[0] for name, figure in figures.items()]
 
 

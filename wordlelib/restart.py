@@ -4,21 +4,23 @@ A library that loses memory is cured by a new process alone: training writes a c
 `max_memory_gb` and stops (`runs.MemoryLimit`), and its notebook is executed once more with `resume`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from wordlelib import recipes, runs
 
 
-def execute_all(stages: Mapping[str, Mapping[str, Any]], out: Path) -> None:
+def execute_all(
+    stages: Mapping[str, Mapping[str, Any]], out: Path, after: Callable[[str], None] = lambda stage: None
+) -> None:
     """As `recipes.execute_all`, but a stage that stopped at its memory limit goes on in a new kernel.
 
     Each kernel makes a step at least, else its stage fails, so that this ends.
     """
     while stages:
         try:
-            return recipes.execute_all(stages, out)
+            return recipes.execute_all(stages, out, after)
         except recipes.StageFailed as error:
             begun = (name for name in stages if str(error).startswith(f"notebook {name} "))
             stage = next(begun, None)

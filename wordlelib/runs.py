@@ -170,6 +170,24 @@ def status(folder: str | Path) -> dict[str, Any]:
     return found
 
 
+def state(folder: str | Path) -> str:
+    """What a stage folder is: absent, running, failed, done, or torn.
+
+    Done needs whole metrics and a notebook whose cells all ran; torn is said to be done, or nothing
+    that can be read, without being whole.
+    """
+    folder = Path(folder)
+    try:
+        said = status(folder)["status"]
+        if said == "done":
+            require_complete_notebook(folder / f"{folder.name}.ipynb")
+            if not isinstance(read_json(folder / "metrics.json"), dict):
+                return "torn"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "torn"
+    return said
+
+
 def mark_failed(folder: str | Path, error: str) -> None:
     """Say in the status of a stage that it failed and why."""
     write_json(Path(folder) / "status.json", {**status(folder), "status": "failed", "error": error})
@@ -184,6 +202,19 @@ def finished_stage(run: str | Path, stage: str) -> Path:
         raise ValueError(
             f"{shown_path(folder)} {said}: run notebook {stage} first, with run={shown_path(run)!r}"
         )
+    return folder
+
+
+def finished_input(run: str | Path, stage: str) -> Path:
+    """As `finished_stage`; ValueError also when it was made from an input that has been made again since."""
+    folder = finished_stage(run, stage)
+    for older, ended in status(folder).get("inputs", {}).items():
+        now_there = status(Path(run) / older)
+        if now_there["status"] != "absent" and now_there.get("ended") != ended:
+            raise ValueError(
+                f"{shown_path(folder)} was made from an earlier {older} than the one there now: "
+                f"run notebook {stage} again"
+            )
     return folder
 
 
@@ -211,7 +242,7 @@ def output_of(*command: str) -> str | None:
 
 
 def environment() -> dict[str, Any]:
-    """Code, versions and machine of a run: no user name, host name, path or environment variable."""
+    """Code, versions and machine of a run: no user name, host name or path; of its GPU the number."""
     import platform
     from importlib import metadata
 
@@ -233,6 +264,7 @@ def environment() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "gpu": name or None,
         "gpu_driver": driver or None,
+        "gpu_visible": os.environ.get("CUDA_VISIBLE_DEVICES"),  # which card was a trial's own
         "packages": versions,
     }
 
@@ -255,26 +287,18 @@ class Run:
     def input(self, stage: str) -> Path:
         """The folder of a finished earlier stage of this run.
 
-        Raises ValueError naming the notebook to run first when the stage is absent or unfinished, or
-        was made from an input that has been made again since; also when this run is resumed and was begun
-        with an earlier making of the stage: its checkpoints may have seen other secrets.
+        Raises ValueError as `finished_input` does, and when this run is resumed and was begun with an
+        earlier making of the stage: its checkpoints may have seen other secrets.
         """
-        folder = finished_stage(self.dir.parent, stage)
-        record = status(folder)
-        for older, ended in record.get("inputs", {}).items():
-            if status(self.dir.parent / older).get("ended") != ended:
-                raise ValueError(
-                    f"{shown_path(folder)} was made from an earlier {older} than the one there now: "
-                    f"run notebook {stage} again"
-                )
-        own = status(self.dir)
+        folder = finished_input(self.dir.parent, stage)
+        own, ended = status(self.dir), status(folder)["ended"]
         begun_with = own.get("inputs", {})
-        if begun_with.get(stage, record["ended"]) != record["ended"]:
+        if begun_with.get(stage, ended) != ended:
             raise ValueError(
                 f"{shown_path(self.dir)} was begun with an earlier {stage} than the one there now: start it "
                 "anew with resume=False"
             )
-        self.inputs[stage] = record["ended"]
+        self.inputs[stage] = ended
         if own["status"] == "running":
             write_json(self.dir / "status.json", {**own, "inputs": begun_with | self.inputs})
         return folder
@@ -371,23 +395,30 @@ def _injected_names(namespace: Mapping[str, Any]) -> set[str]:
 def start(stage: str, namespace: Mapping[str, Any]) -> Run:
     """Check and print the parameters of a notebook, and open its folder `<run>/<stage>/`.
 
-    Raises ValueError for wrong parameters, for a finished folder without `overwrite`, and for a
-    folder that is not a stage's; PermissionError when the folder cannot be written; RuntimeError for a
-    `backend` that this machine or this order of imports cannot serve. Works in Jupyter, under papermill
-    and in a plain Python process.
+    Raises ValueError for wrong parameters, for an input that is missing or not finished, for a finished
+    folder without `overwrite`, and for a folder that is not a stage's; PermissionError when the folder
+    cannot be written; RuntimeError for a `backend` that this machine or this order of imports cannot serve.
+    Works in Jupyter, under papermill and in a plain Python process.
     """
     config = parameters(stage, namespace)
     if not config.run:
         raise ValueError(f"{stage}: run is empty; name a run folder such as 'results/mine'")
+    for earlier in params.inputs(stage, vars(config)):
+        finished_input(project_path(config.run), earlier)  # before a finished stage is emptied
+    return open_stage(stage, config)
+
+
+def open_stage(stage: str, config: SimpleNamespace) -> Run:
+    """As `start`, from checked parameters, and for inputs that are not in its run folder."""
     folder = project_path(config.run) / stage
     if (tracker := getattr(config, "tracker", "none")) != "none":
         from wordlelib.trackers import require
 
-        require(tracker)  # before a finished stage is emptied
+        require(tracker)
     if (backend := getattr(config, "backend", "transformers")) != "transformers":
         from wordlelib.models import use_backend
 
-        use_backend(backend)  # first of all imports, and before a finished stage is emptied
+        use_backend(backend)  # first of all imports
     resumed = _open_folder(folder, config)
     run = Run(stage, config, folder, resumed)
     run._write_config()

@@ -244,21 +244,27 @@ def _references(
     parts = []
     for shape in shapes:
         line = {"stroke": shape["line"]["color"], "stroke_dasharray": DASHES[shape["line"]["dash"]]}
-        text = shape["label"]["text"]
+        text, *rows = shape["label"]["text"].split("<br>")
         if shape["yref"] == "y":
             y = y_axis.place(shape["y0"])
             parts.append(element("path", d=_path([(left, y), (right, y)]), **line))
-            parts.append(label(right - 4, y - 5, text, 11, FAINT, text_anchor="end"))
+            at_left = shape["label"]["textposition"] == "start"
+            x, y, anchor = (left + 4, y - 5, None) if at_left else (right - 4, y + 13, "end")
+            parts.append(label(x, y, text, 11, FAINT, text_anchor=anchor))
         else:
             x = x_axis.place(shape["x0"])
             parts.append(element("path", d=_path([(x, TOP), (x, height - BOTTOM)]), **line))
-            parts.append(label(x, TOP - 5, text, 11, FAINT, text_anchor="middle"))
+            parts.append(label(x, TOP - 5 - 13 * len(rows), text, 11, FAINT, text_anchor="middle"))
     return parts
 
 
 def _legend_entry(trace: dict, x: float, y: float) -> list[str]:
     if trace["type"] == "bar":
         swatch = element("rect", x=x, y=y - 6, width=14, height=12, fill=trace["marker"]["color"])
+    elif trace["mode"] == "markers":
+        swatch = element(
+            "circle", cx=x + 10, cy=y, r=trace["marker"]["size"] / 2, fill=trace["line"]["color"]
+        )
     else:
         line = trace["line"]
         dash = DASHES[line.get("dash", "solid")]

@@ -1,66 +1,31 @@
-"""Sweeps: many runs of one recipe from one file, and one table of what they gave.
+"""Sweeps: many runs of one recipe from one file, in this process, in several, or placed by Ray.
 
 `<out>/` holds `sweep.yaml` (the file), a run folder for each trial, `shared/` with the stages that
 trials have in common (made once, linked into each trial), and `sweep.csv`, one row a trial that ended.
-The table is made from the run folders alone, so deleting it or stopping at any moment loses nothing.
+Stopping at any moment loses nothing that is finished.
 """
 
-import csv
 import hashlib
-import io
 import json
-import math
 import os
 import queue
-import random
 import re
 import shutil
 import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager, suppress
-from difflib import get_close_matches
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
+from wordlelib import restart, runs, store
+from wordlelib.sweep_results import TABLE, Row, finished, write_table
+from wordlelib.trials import Trial, read_sweep
 
-from wordlelib import params, recipes, restart, runs
-from wordlelib.evaluate import wilson
-
-FILE, TABLE, LOG = "sweep.yaml", "sweep.csv", "output.log"
-SEARCHES = ("grid", "trials", "random")
-KEYS = ("recipe", "set", "stages", *SEARCHES, "n", "seed")
-NEEDS = {
-    "02_sft": ("01_data_synthesis",),
-    "03_grpo": ("01_data_synthesis", "02_sft"),
-    "04_eval": ("01_data_synthesis",),
-    "05_analysis": ("04_eval",),
-}
-PLAYER_NEEDS = {"untrained": "02_sft", "sft": "02_sft", "sft_continued": "03_grpo", "grpo": "03_grpo"}
-LONGEST_NAME = 80  # letters of a folder's name
-TRIES = 100  # draws for each random trial: a few choices may give the same trial again
-
-# What the table says of a trial, where its stages measured it.
-PLAYERS = ("sft", "sft_continued", "grpo")
-PLAYED = ("games", "win_rate", "mean_guesses_loss7", "nonword_share")
-TRAINED = {"02_sft": ("final_loss", "steps"), "03_grpo": ("final_reward", "steps", "tokens_per_s")}
-SIGNAL = ("frac_reward_zero_std", "top_guess_share")  # of a GRPO log: the mean of its last quarter
-
-Settings = dict[str, Any]
-Row = dict[str, Any]
-
-
-class Trial(NamedTuple):
-    """One run: the name of its folder, its own settings (`stage.name`), all parameters of its stages."""
-
-    name: str
-    settings: Settings
-    stages: dict[str, dict[str, Any]]
+FILE, LOG = "sweep.yaml", "output.log"
 
 
 class Job(NamedTuple):
@@ -75,228 +40,7 @@ class Job(NamedTuple):
 Executor = Callable[[Sequence[Job]], Iterator[tuple[Job, str | None]]]
 
 
-# The file ---------------------------------------------------------------------------------------
-
-
-def read_sweep(path: str | Path) -> list[Trial]:
-    """The trials of a sweep file, every parameter of every stage checked.
-
-    Raises ValueError with one sentence that names the file for whatever is wrong in it.
-    """
-    try:
-        return _trials(runs.read_yaml(path))
-    except ValueError as error:
-        where = runs.shown_path(Path(path).resolve())
-        raise ValueError(str(error) if where in str(error) else f"{where}: {error}") from None
-
-
-def _trials(file: Mapping[str, Any]) -> list[Trial]:
-    search = _search(file)
-    recipe = recipes.read_recipe(file.get("recipe", ""))
-    stages = _chosen_stages(file, recipe)
-    base = {stage: {**recipes.defaults(stage), **recipe[stage]} for stage in stages}
-    base = _with(base, _mapping(file.get("set", {}), "set"))
-    drawn = {"grid": _grid, "trials": _listed, "random": _random}[search](file, base)
-    columns = list(dict.fromkeys(target for settings in drawn for target in settings))
-    trials: dict[str, Trial] = {}
-    for number, settings in enumerate(drawn, 1):
-        try:
-            trial = _trial(base, settings, columns)
-        except ValueError as error:
-            raise ValueError(f"trial {number} of {len(drawn)}: {error}") from None
-        if trial.name in trials:
-            twin = list(trials).index(trial.name) + 1
-            raise ValueError(f"trials {twin} and {number} are the same, {trial.name}: leave one out")
-        trials[trial.name] = trial
-    return list(trials.values())
-
-
-def _search(file: Mapping[str, Any]) -> str:
-    """Which of the three kinds of search a file asks for, once its keys are known ones."""
-    for key in file:
-        if key not in KEYS:
-            nearest = get_close_matches(str(key), KEYS, n=1, cutoff=0.0)[0]
-            raise ValueError(f"unknown key {key!r}; did you mean {nearest!r}?")
-    asked = [key for key in SEARCHES if key in file]
-    if len(asked) != 1:
-        raise ValueError(f"give one of grid, trials and random; it has {' and '.join(asked) or 'none'}")
-    if asked != ["random"] and (extra := {"n", "seed"} & set(file)):
-        raise ValueError(f"{min(extra)} goes with random only")
-    return asked[0]
-
-
-def _mapping(value: Any, name: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{name} is {value!r}; write stage.name: value lines, such as 03_grpo.beta: 0.1")
-    return value
-
-
-def _chosen_stages(file: Mapping[str, Any], recipe: Mapping[str, Any]) -> list[str]:
-    """The stages of every trial, in the order of the recipe."""
-    chosen = file.get("stages", list(recipe))
-    if not (isinstance(chosen, list) and chosen):
-        raise ValueError(f"stages is {chosen!r}; use a list such as [01_data_synthesis, 02_sft]")
-    for stage in chosen:
-        if stage not in recipe:
-            raise ValueError(f"recipe {file['recipe']} has no stage {stage!r}; it has {', '.join(recipe)}")
-    for stage in chosen:
-        if missing := [need for need in NEEDS.get(stage, ()) if need not in chosen]:
-            raise ValueError(f"stages: {stage} needs {missing[0]}; name it too")
-    return [stage for stage in recipe if stage in chosen]
-
-
-def _target(target: Any, stages: Iterable[str]) -> tuple[str, str]:
-    """The stage and the parameter that `stage.name` names; raises ValueError with the nearest one."""
-    stage, dot, name = str(target).partition(".")
-    if not dot:
-        raise ValueError(f"{target!r}: write stage.name, such as 03_grpo.beta")
-    if stage not in stages:
-        raise ValueError(f"{target!r}: this sweep has no stage {stage!r}; it has {', '.join(stages)}")
-    if name in recipes.OWN_OPTIONS:
-        raise ValueError(f"{target!r}: a sweep sets it by itself; leave it out")
-    params.check_names(stage, [name])
-    return stage, name
-
-
-def _with(stages: Mapping[str, dict[str, Any]], settings: Settings) -> dict[str, dict[str, Any]]:
-    """A copy of the parameters of all stages with some of them changed."""
-    changed = {stage: dict(values) for stage, values in stages.items()}
-    for target, value in settings.items():
-        stage, name = _target(target, stages)
-        changed[stage][name] = value
-    return changed
-
-
-def _trial(base: Mapping[str, dict[str, Any]], settings: Settings, columns: list[str]) -> Trial:
-    stages = {stage: params.resolve(stage, values) for stage, values in _with(base, settings).items()}
-    params.check_stages(stages)
-    _check_players(stages)
-    own = {}
-    for target in columns:
-        stage, name = _target(target, stages)
-        own[target] = stages[stage][name]
-    return Trial(_trial_name(own), own, stages)
-
-
-def _check_players(stages: Mapping[str, Mapping[str, Any]]) -> None:
-    """Players of 04 whose model no stage makes would stop every trial at its end."""
-    for player in stages.get("04_eval", {}).get("players", ()):
-        need = PLAYER_NEEDS.get(player)
-        if need and need not in stages:
-            raise ValueError(f"04_eval: player {player} needs stage {need}; leave it out of players")
-        if player == "sft_continued" and not stages["03_grpo"]["control"]:
-            raise ValueError(
-                "04_eval: player sft_continued needs 03_grpo.control true; leave it out of players"
-            )
-
-
-def _choices(values: Any, target: str) -> list[Any]:
-    if not (isinstance(values, list) and values):
-        raise ValueError(f"{target} is {values!r}; give a list of values")
-    return values
-
-
-def _grid(file: Mapping[str, Any], base: Mapping[str, Any]) -> list[Settings]:
-    grid = _mapping(file["grid"], "grid")
-    if not grid:
-        raise ValueError("grid is empty; give stage.name: a list of values")
-    lists = [_choices(values, target) for target, values in grid.items()]
-    return [dict(zip(grid, values, strict=True)) for values in product(*lists)]
-
-
-def _listed(file: Mapping[str, Any], base: Mapping[str, Any]) -> list[Settings]:
-    if not (isinstance(file["trials"], list) and file["trials"]):
-        raise ValueError("trials is no list; write one `- {stage.name: value}` line a trial")
-    return [_mapping(settings, f"trial {number}") for number, settings in enumerate(file["trials"], 1)]
-
-
-def _random(file: Mapping[str, Any], base: Mapping[str, Any]) -> list[Settings]:
-    """`n` different trials, the same for the same seed; more of them begin with the same ones."""
-    space, counts = _mapping(file["random"], "random"), {"n": 1, "seed": 0}
-    for name, low in counts.items():
-        if type(file.get(name)) is not int or file[name] < low:
-            raise ValueError(f"random needs {name}, a whole number from {low}; it is {file.get(name)!r}")
-    draws = {target: _distribution(target, values, base) for target, values in space.items()}
-    rng, drawn = random.Random(file["seed"]), []
-    for _ in range(file["n"] * TRIES):
-        settings = {target: draw(rng) for target, draw in draws.items()}
-        if settings not in drawn:
-            drawn.append(settings)
-        if len(drawn) == file["n"]:
-            return drawn
-    raise ValueError(f"random has only {len(drawn)} different trials; use n: {len(drawn)} or more choices")
-
-
-def _distribution(target: str, values: Any, base: Mapping[str, Any]) -> Callable[[random.Random], Any]:
-    """How one value is drawn: from a list, or between two ends; both ends are checked."""
-    stage, name = _target(target, base)
-    if not isinstance(values, dict):
-        choices = _choices(values, target)
-        return lambda rng: rng.choice(choices)
-    param = params.declared(stage)[name]
-    if param.kind not in (int, float) or not {"low", "high"} <= set(values) <= {"low", "high", "log"}:
-        raise ValueError(
-            f"{target} is {values!r}; give a list, or for a number {{low: 1, high: 9, log: true}}"
-        )
-    try:
-        low, high = param.accept(values["low"]), param.accept(values["high"])
-    except (ValueError, TypeError, OverflowError):
-        raise ValueError(f"{target} is {values!r}; low and high must be {param.range}") from None
-    log = values.get("log", False)
-    if type(log) is not bool or low >= high or (log and low <= 0):
-        raise ValueError(f"{target} is {values!r}; low must be below high, and above 0 with log: true")
-
-    def draw(rng: random.Random) -> Any:
-        value = math.exp(rng.uniform(math.log(low), math.log(high))) if log else rng.uniform(low, high)
-        # four digits: a name that can be read, and a value that can be typed again
-        return round(value) if param.kind is int else min(max(float(f"{value:.4g}"), low), high)
-
-    return draw
-
-
-def _trial_name(settings: Settings) -> str:
-    """A folder's name such as `beta=0.1_group_size=8`; what a name cannot hold is told by a digest."""
-    names = Counter(target.partition(".")[2] for target in settings)
-    parts = []
-    for target, value in settings.items():
-        stage, _, name = target.partition(".")
-        text = "+".join(value) if isinstance(value, list) else str(value)
-        text = text.lower() if isinstance(value, bool) else text
-        parts.append(f"{name if names[name] == 1 else f'{stage[:2]}.{name}'}={text}")
-    whole = "_".join(parts) or "trial"
-    name = re.sub(r"[^A-Za-z0-9.=+_-]+", "-", whole)
-    if name == whole and len(name) <= LONGEST_NAME:
-        return name
-    return f"{name[:LONGEST_NAME]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
-
-
 # Run folders ------------------------------------------------------------------------------------
-
-
-def state(folder: Path) -> str:
-    """What a stage folder is: absent, running, failed, done, or torn.
-
-    Done needs whole metrics and a notebook whose cells all ran; torn is said to be done, or nothing
-    that can be read, without being whole.
-    """
-    try:
-        said = runs.status(folder)["status"]
-        if said == "done":
-            runs.require_complete_notebook(folder / f"{folder.name}.ipynb")
-            if not isinstance(runs.read_json(folder / "metrics.json"), dict):
-                return "torn"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "torn"
-    return said
-
-
-def finished(trial: Trial, out: Path) -> bool:
-    """Whether every stage of a trial is there and those of its own are done.
-
-    A shared stage that is torn later is made again for those that still need it only.
-    """
-    folders = [out / trial.name / stage for stage in trial.stages]
-    return all(folder.is_symlink() or state(folder) == "done" for folder in folders)
 
 
 def make(job: Job) -> None:
@@ -310,7 +54,7 @@ def make(job: Job) -> None:
         for stage, source in job.links.items():
             _link(Path(source), out / stage)
         for place, stage in enumerate(stages):
-            if state(out / stage) == "done":
+            if runs.state(out / stage) == "done":
                 continue
             resume = not _stale(out / stage)
             for later in stages[place:]:
@@ -335,7 +79,7 @@ def _stale(folder: Path) -> bool:
 
 def _reopen(folder: Path) -> None:
     """Take back that a stage is done: it is torn, or an earlier one is about to be made again."""
-    if state(folder) in ("done", "torn"):
+    if runs.state(folder) in ("done", "torn"):
         runs.write_json(folder / "status.json", {"status": "failed", "error": "torn, or made from what was"})
 
 
@@ -421,7 +165,7 @@ def _links(trial: Trial, out: Path, shared: Mapping[str, Path]) -> dict[str, str
     """
     here = [out / trial.name / stage for stage in shared]
     own = any(not folder.is_symlink() and (folder / "status.json").exists() for folder in here)
-    if own or all(state(folder) == "done" for folder in here):
+    if own or all(runs.state(folder) == "done" for folder in here):
         return {}
     return {stage: str(folder) for stage, folder in shared.items()}
 
@@ -442,7 +186,7 @@ def _waves(trials: Sequence[Trial], out: Path) -> list[list[Job]]:
             node = Path(folder).parent
             earlier = dict(list(links.items())[:place])
             job = Job(f"shared/{node.name}", str(node), {stage: trial.stages[stage]}, earlier)
-            if state(Path(folder)) != "done":
+            if runs.state(Path(folder)) != "done":
                 nodes.setdefault(stage, {})[folder] = job
     return [*(list(jobs.values()) for _, jobs in sorted(nodes.items())), own]
 
@@ -453,7 +197,7 @@ def _check_unchanged(trials: Sequence[Trial], out: Path) -> None:
         for stage, values in trial.stages.items():
             folder = out / trial.name / stage
             may_change = runs.NEVER_COMPARED
-            if state(folder) != "done":
+            if runs.state(folder) != "done":
                 if "resume" not in values:
                     continue  # it starts anew
                 may_change = runs.MAY_CHANGE_ON_RESUME
@@ -468,18 +212,23 @@ def _check_unchanged(trials: Sequence[Trial], out: Path) -> None:
 # Running ----------------------------------------------------------------------------------------
 
 
-def run(path: str | Path, out: Path, workers: int = 1, on_ray: bool = False) -> int:
+def run(path: str | Path, out: Path, workers: int = 1, on_ray: bool = False, address: str = "") -> int:
     """Make every trial of a sweep file that is not finished in `out`; return how many failed.
 
     workers: trials at once, each in a process of its own and, where there are GPUs, on a card of its own;
     1 runs in this process. on_ray: Ray places the trials instead, on this machine or its cluster.
+    address: where finished stages are taken from and copied to (`store`).
     Everything is checked before anything starts: raises ValueError with one sentence for a wrong file, for
     a folder made with other settings or in use, PermissionError for one that cannot be written.
     """
     trials = read_sweep(path)
     executor = _executor(workers, on_ray)
-    _check_unchanged(trials, out)
+    if address:
+        store.check(address)
     with locked(out, wait=False):
+        if address:
+            store.fetch(address, out)
+        _check_unchanged(trials, out)
         runs.write_text(out / FILE, Path(path).read_text(encoding="utf-8"))
         rows: dict[str, Row] = {}
         write_table(trials, out, rows)
@@ -487,7 +236,9 @@ def run(path: str | Path, out: Path, workers: int = 1, on_ray: bool = False) -> 
         failed, ended, total = set(), 0, sum(map(len, waves))
         try:
             for jobs in waves:
-                ready = [job for job in jobs if all(state(Path(f)) == "done" for f in job.links.values())]
+                ready = [
+                    job for job in jobs if all(runs.state(Path(f)) == "done" for f in job.links.values())
+                ]
                 for job in jobs:
                     if job not in ready:
                         ended += 1
@@ -502,8 +253,12 @@ def run(path: str | Path, out: Path, workers: int = 1, on_ray: bool = False) -> 
                             write_table(trials, out, rows)
                         except OSError as problem:  # said again at the end, if it lasts
                             print(f"{TABLE} could not be written: {problem}", file=sys.stderr, flush=True)
+                        if address and not error:
+                            store.offer(f"{address.rstrip('/')}/{job.name}", Path(job.out))
         finally:
             write_table(trials, out, rows)
+        if address:
+            store.send(address, out)
     return len([name for name in failed if not name.startswith("shared/")])
 
 
@@ -662,206 +417,6 @@ def _ray() -> Executor:
                 ray.cancel(task_left, force=True)
 
     return execute
-
-
-# The table --------------------------------------------------------------------------------------
-
-
-def write_table(trials: Sequence[Trial], out: Path, rows: dict[str, Row]) -> None:
-    """Write `sweep.csv`: one row a trial that is done or failed, in the order of the file.
-
-    rows: by trial, those of finished trials, which are read once; new ones are added.
-    """
-    failed = {}
-    for trial in trials:
-        if trial.name not in rows and (row := _row(trial, out)):
-            (rows if row["status"] == "done" else failed)[trial.name] = row
-    found = [row for trial in trials if (row := rows.get(trial.name) or failed.get(trial.name))]
-    columns = ["trial", *trials[0].settings, "status", "minutes"]
-    metrics = [*_metric_names()]
-    columns += [name for name in metrics if any(row.get(name) is not None for row in found)]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({k: "+".join(v) if isinstance(v, list) else v for k, v in row.items()} for row in found)
-    runs.write_text(out / TABLE, text.getvalue())
-
-
-def _metric_names() -> Iterator[str]:
-    for split in ("all", "heldout"):
-        yield from (f"{player}/{split}/{name}" for player in PLAYERS for name in PLAYED)
-    for stage, names in TRAINED.items():
-        yield from (f"{stage}/{name}" for name in names)
-    yield from (f"03_grpo/{name}" for name in SIGNAL)
-
-
-def _row(trial: Trial, out: Path) -> Row | None:
-    """What the run folder of a trial says; None while it is neither done nor failed."""
-    row = {"trial": trial.name, **trial.settings, "status": "done", "minutes": None}
-    folders = {stage: out / trial.name / stage for stage in trial.stages}
-    if not finished(trial, out):
-        failed = "failed" in map(state, folders.values())
-        return {**row, "status": "failed"} if failed else None
-    seconds = []
-    for stage, folder in folders.items():
-        if stage in (*TRAINED, "04_eval") and state(folder) == "done":
-            measured = runs.read_json(folder / "metrics.json")
-            row |= measured if stage == "04_eval" else {f"{stage}/{k}": v for k, v in measured.items()}
-        if stage == "03_grpo":
-            row = _signal(folder) | row
-        if not folder.is_symlink():
-            with suppress(OSError, ValueError):  # evidence, but a trial is done without it
-                seconds.append(runs.read_json(folder / "environment.json").get("seconds"))
-    if seconds and all(isinstance(value, int | float) for value in seconds):
-        row["minutes"] = round(sum(seconds) / 60, 2)
-    return row
-
-
-def _signal(folder: Path) -> Row:
-    """Whether GRPO still had a signal at its end: the mean of the last quarter of its log."""
-    path = folder / "log.jsonl"
-    rows = runs.read_log(path) if path.is_file() else []
-    means = {}
-    for name in SIGNAL:
-        values = [row[name] for row in rows if isinstance(row.get(name), int | float)]
-        last = values[-math.ceil(len(values) / 4) :]
-        means |= {f"03_grpo/{name}": sum(last) / len(last)} if last else {}
-    return means
-
-
-def read_table(folder: str | Path) -> list[Row]:
-    """The rows of a sweep's table: numbers as numbers, empty cells as None."""
-    with open(Path(folder) / TABLE, encoding="utf-8", newline="") as file:
-        return [{key: _cell(text) for key, text in row.items()} for row in csv.DictReader(file)]
-
-
-def _cell(text: str) -> Any:
-    if text == "":
-        return None
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text)
-    return text
-
-
-# What the table says ----------------------------------------------------------------------------
-
-
-def is_sweep(folder: str | Path) -> bool:
-    """Whether a folder is a sweep's and not a run's."""
-    return (Path(folder) / TABLE).is_file()
-
-
-def settings_of(rows: Sequence[Row]) -> list[str]:
-    """The settings (`stage.name`) that differ between the rows of a table."""
-    columns = [name for name in rows[0] if name.partition(".")[0] in params.STAGES and "/" not in name]
-    return [name for name in columns if len({str(row[name]) for row in rows}) > 1]
-
-
-def objective(rows: Sequence[Row]) -> str:
-    """The metric by which trials are compared: games that the last trained model won, else GRPO's reward.
-
-    Raises ValueError when no trial is done or none of these was measured.
-    """
-    names = ("grpo/all/win_rate", "sft/all/win_rate", "03_grpo/final_reward")
-    done = [row for row in rows if row["status"] == "done"]
-    for name in names:
-        if any(row.get(name) is not None for row in done):
-            return name
-    raise ValueError(f"no trial is done and has one of {', '.join(names)}")
-
-
-def measured(rows: Sequence[Row], metric: str) -> list[Row]:
-    """The rows of finished trials that have the metric."""
-    return [row for row in rows if row["status"] == "done" and row.get(metric) is not None]
-
-
-def best(rows: Sequence[Row], metric: str) -> Row:
-    """The row with the highest metric; of equal ones that with fewer guesses, then the first."""
-    guesses = metric.replace("win_rate", "mean_guesses_loss7")
-
-    def rank(row: Row) -> tuple[float, float]:
-        few = row.get(guesses) if guesses != metric else None
-        return row[metric], -few if few is not None else 0.0
-
-    return max(measured(rows, metric), key=rank)
-
-
-def effects(rows: Sequence[Row], metric: str, draws: int = 2000) -> list[Row]:
-    """What each setting changes: the mean of the metric at each value less that at its first value.
-
-    A number with more than four values is cut at its median: upper against lower half. The 95% interval is
-    a bootstrap over trials where both sides have three or more; with fewer, win rates get Newcombe's
-    interval over all their games (which does not see how much equal trials differ), others none.
-    Keys: setting, value, against, difference, low, high, trials, interval (trials, games or empty).
-    """
-    rows = measured(rows, metric)
-    found = []
-    for setting in settings_of(rows) if rows else []:
-        (against, base), *others = _levels(rows, setting).items()
-        for value, level in others:
-            means = [sum(row[metric] for row in side) / len(side) for side in (level, base)]
-            low, high, kind = _interval(level, base, metric, draws)
-            row = {"setting": setting, "value": value, "against": against, "difference": means[0] - means[1]}
-            row |= {"low": low, "high": high, "trials": len(level) + len(base), "interval": kind}
-            found.append(row)
-    return found
-
-
-def _levels(rows: Sequence[Row], setting: str) -> dict[str, list[Row]]:
-    """Rows by the value of a setting, in ascending order; halves for a number with many values."""
-    values = {row[setting] for row in rows}
-    numeric = all(isinstance(value, int | float) for value in values)
-    if numeric and len(values) > 4:
-        cut = sorted(values)[len(values) // 2]
-        halves = {f"below {cut:g}": [], f"from {cut:g}": []}
-        for row in rows:
-            halves[f"below {cut:g}" if row[setting] < cut else f"from {cut:g}"].append(row)
-        return halves
-    ordered = sorted(values) if numeric else list(dict.fromkeys(row[setting] for row in rows))
-    return {str(value): [row for row in rows if row[setting] == value] for value in ordered}
-
-
-def _interval(
-    level: list[Row], base: list[Row], metric: str, draws: int
-) -> tuple[float | None, float | None, str]:
-    if min(len(level), len(base)) >= 3:
-        rng = np.random.default_rng(0)
-        means = [
-            rng.choice([row[metric] for row in side], (draws, len(side))).mean(axis=1)
-            for side in (level, base)
-        ]
-        low, high = np.quantile(means[0] - means[1], [0.025, 0.975])
-        return float(low), float(high), "trials"
-    games = metric.replace("win_rate", "games")
-    if games == metric or any(row.get(games) is None for row in (*level, *base)):
-        return None, None, ""
-    (p, p_low, p_high), (q, q_low, q_high) = (_won(side, metric, games) for side in (level, base))
-    low = p - q - math.hypot(p - p_low, q_high - q)
-    return low, p - q + math.hypot(p_high - p, q - q_low), "games"
-
-
-def _won(side: list[Row], metric: str, games: str) -> tuple[float, float, float]:
-    """Share of all games of some trials that were won, with Wilson's interval."""
-    played = sum(row[games] for row in side)
-    won = round(sum(row[metric] * row[games] for row in side))
-    return won / played, *wilson(won, played)
-
-
-def expand(folders: Iterable[Path]) -> tuple[list[Path], list[Path]]:
-    """Run folders, each sweep among them replaced by its best trial; and the sweeps."""
-    folders = list(folders)
-    swept = [folder for folder in folders if is_sweep(folder)]
-    return [best_trial(folder) if folder in swept else folder for folder in folders], swept
-
-
-def best_trial(folder: Path) -> Path:
-    """The run folder of the best trial of a sweep; ValueError names a sweep without one."""
-    rows = read_table(folder)
-    try:
-        return folder / best(rows, objective(rows))["trial"]
-    except ValueError as error:
-        raise ValueError(f"{runs.shown_path(folder / TABLE)}: {error}") from None
 
 
 if __name__ == "__main__":

@@ -301,7 +301,10 @@ def rows_beside_engine(sft_config: Any, grpo_config: Any) -> int:
 
 
 def save(model: Any, tokenizer: Any, run: Run, player: str) -> None:
-    """Write the weights of `player`, with a model card, where `players.MODEL_FOLDERS` has them."""
+    """Write the present weights of `player`, with a model card, where `players.MODEL_FOLDERS` has them.
+
+    After training these are the weights of the last step; the checkpoint of the best one is kept beside.
+    """
     folder = run.dir.parent / players.MODEL_FOLDERS[player]
     models.save(model, tokenizer, folder)
     export.write_card(folder, run.dir.parent, player)

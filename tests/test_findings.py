@@ -1,0 +1,293 @@
+"""What runs show: sections, the page that holds them, and what is refused."""
+
+import csv
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from conftest import LOSS, NAMES, game
+
+from wordlelib import __main__, data, findings, page, plots
+from wordlelib.data import build
+from wordlelib.evaluate import flat_metrics, write_games
+from wordlelib.rules import rules_for
+from wordlelib.runs import write_json
+from wordlelib.words import Split, Words
+
+WORDS = Words(NAMES, NAMES)
+RULES = rules_for(WORDS)
+SPLIT = Split(train=NAMES[:6], val=NAMES[6:7], test=NAMES[7:])
+HOSTILE = "<script>alert(1)</script>|</td>`x`"
+WON = {"untrained": (), "sft": NAMES[:8], "grpo": NAMES[2:], "greedy": NAMES, "random_consistent": NAMES}
+
+
+def games_of(player, won, **fields):
+    """One game a secret; the text of every turn tries to break the page."""
+    made = []
+    for secret in NAMES:
+        others = [word for word in (*LOSS, "geese", "llama") if word != secret][:5]
+        guesses = (others[0], secret) if secret in won else (*others, None)
+        made.append(game(secret, *guesses, player=player, **fields))
+        for turn in made[-1]["turns"]:
+            turn["text"] = f"<think>{HOSTILE} S L A T E</think>"
+    return made
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    """Make a finished run of data and evaluation; players by name to the secrets they win."""
+
+    def make(name="run", players=WON, split=SPLIT, seed=0, rules=RULES, **fields):
+        folder = tmp_path / name
+        (tmp_path / "words.txt").write_text("".join(f"{word}\n" for word in NAMES))
+        source = {"answers": str(tmp_path / "words.txt"), "allowed": "", "sample": 0}
+        stages = {"01_data_synthesis": {"seed": 0}, "02_sft": {"seed": seed}, "04_eval": {"seed": 0}}
+        for stage, config in stages.items():
+            (folder / stage).mkdir(parents=True)
+            (folder / stage / "config.yaml").write_text(json.dumps({**config, "rules": rules.to_dict()}))
+            write_json(folder / stage / "status.json", {"status": "done"})
+        build(folder / "01_data_synthesis", rules, split, source=source, rows=2, states=2)
+        made = [
+            r for player, won in players.items() for r in games_of(player, won, rules=rules.digest, **fields)
+        ]
+        write_games(folder / "04_eval" / "games.jsonl", made)
+        write_json(folder / "04_eval" / "metrics.json", {**flat_metrics(made, split), "rules": rules.digest})
+        return folder
+
+    return make
+
+
+def rows_of(section, caption):
+    return next(rows for title, rows in section.tables.items() if title.startswith(caption))
+
+
+def test_every_section_has_rows_of_the_same_columns_and_figures_that_say_how_to_read_them(make_run):
+    made = findings.sections(findings.Findings([make_run()]))
+    assert list(made) == [
+        *("protocol", "results", "comparisons", "endings", "turns", "statements", "secrets", "scoring_rules")
+    ]
+    for section in made.values():
+        assert section.text and section.title
+        for rows in section.tables.values():
+            assert rows and len({tuple(row) for row in rows}) == 1
+            assert all(isinstance(text, str) for row in rows for text in row.values())
+        for figure in section.figures.values():
+            assert len(plots.caption(figure)) > 40
+            titles = [figure.layout.xaxis.title.text, figure.layout.yaxis.title.text]
+            assert any(titles)
+
+
+def test_training_and_held_out_secrets_are_reported_apart(make_run):
+    made = findings.sections(findings.Findings([make_run()]))
+    results = made["results"]
+    assert [rows_of(results, title)[0]["games"] for title in ("All", "Training", "Held-out")] == [
+        "12",
+        "6",
+        "5",
+    ]
+    [run] = made["protocol"].tables["Runs"]
+    assert (run["training secrets"], run["validation"], run["held out"]) == ("6", "1", "5")
+    sft = {title: rows_of(results, title)[1]["wins"] for title in ("Training", "Held-out")}
+    assert sft["Training"].startswith("100.0%") and sft["Held-out"].startswith("20.0%")
+
+
+def test_case_08_every_report_names_the_word_lists_and_the_rules(make_run, tmp_path):
+    page.write([make_run()], tmp_path / "out")
+    for name in ("report.html", "report.md"):
+        text = (tmp_path / "out" / name).read_text()
+        assert RULES.digest in text and WORDS.sha256["answers"][:8] in text
+
+
+def test_pairs_are_tested_with_the_stated_correction_and_a_verdict(make_run):
+    section = findings.sections(findings.Findings([make_run()]))["comparisons"]
+    captions = list(section.tables)
+    assert captions[0] == "Held-out secrets, p-values by Holm's method over 6 tests"
+    rows = {(row["first"], row["second"]): row for row in rows_of(section, "All secrets")}
+    assert set(rows) == {("grpo", "sft"), ("sft", "random_consistent"), ("grpo", "random_consistent")}
+    row = rows["grpo", "sft"]
+    assert (row["only first won"], row["only second won"], row["decides"]) == ("4", "2", "nothing")
+    assert "grpo against sft decides nothing" in section.text or "grpo wins more" in section.text
+    assert re.search(r"takes about [\d,]+ games", section.text)
+
+
+def test_runs_that_differ_in_seeds_alone_are_points_and_a_range(make_run):
+    """Three seeds of one recipe; a run of other parameters is no fourth seed."""
+    runs = [make_run(f"seed-{k}", {**WON, "sft": NAMES[: 6 + k]}, seed=k) for k in range(3)]
+    other = make_run("other", seed=5)
+    config = other / "02_sft" / "config.yaml"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "learning_rate": 1.0}))
+    section = findings.sections(findings.Findings([*runs, other]))["seeds"]
+    rows = {row["player"]: row for row in section.tables["Win rates"]}
+    row = rows["sft, all secrets, 3 runs like seed-0"]
+    assert (row["mean"], row["range"]) == ("58.3%", "50.0% to 66.7%")
+    assert row["runs"] == "50.0%, 58.3%, 66.7%"
+    assert findings.over_seeds(findings.Findings([runs[0], other])) is None
+
+
+def test_players_of_several_runs_carry_the_run_and_references_stand_once(make_run):
+    found = findings.Findings([make_run("a"), make_run("b", {"sft": NAMES, "greedy": NAMES})])
+    labels = ["untrained in a", "sft in a", "grpo in a", "random_consistent", "greedy", "sft in b"]
+    assert list(found.games) == labels
+    assert found.models == ["sft in a", "grpo in a", "sft in b"]
+    # runs of one recipe are seeds, not rivals
+    assert found.pairs == [("grpo in a", "sft in a")]
+    config = found.runs[1].folder / "02_sft" / "config.yaml"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "learning_rate": 1.0}))
+    other = findings.Findings([run.folder for run in found.runs])
+    assert other.pairs == [("grpo in a", "sft in a"), ("sft in b", "sft in a")]
+
+
+def test_runs_of_the_same_name_stay_apart_and_a_run_given_twice_is_refused(make_run):
+    """No player hides behind another of the same label."""
+    first, second = make_run("one/run"), make_run("two/run", {"sft": NAMES[:3]})
+    found = findings.Findings([first, second])
+    assert found.models == [f"sft in {first}", f"grpo in {first}", f"sft in {second}"]
+    with pytest.raises(ValueError, match="given twice"):
+        findings.Findings([first, first])
+
+
+def test_easier_games_are_marked_and_not_paired_with_strict_ones(make_run):
+    made = findings.Findings([make_run("a"), make_run("b", {"sft": NAMES}, retries=1, discarded=4)])
+    sections = findings.sections(made)
+    assert "Not the strict rules: sft in b (retries, best of several games)." in sections["protocol"].text
+    names = [row["player"] for row in rows_of(sections["results"], "All secrets")]
+    assert "sft in b (retries, best of several games)" in names
+    assert not [row for row in rows_of(sections["comparisons"], "All") if "sft in b" in row.values()]
+
+
+def test_other_rules_other_splits_and_runs_without_games_are_refused(make_run):
+    first = make_run("a")
+    hard = rules_for(WORDS, hard_mode=True)
+    with pytest.raises(ValueError, match="the rules differ in hard_mode"):
+        findings.Findings([first, make_run("b", rules=hard)])
+    mixed = Split(train=NAMES[1:7], val=NAMES[7:8], test=(NAMES[0], *NAMES[8:]))
+    with pytest.raises(ValueError, match="split the secrets differently"):
+        findings.Findings([first, make_run("c", split=mixed)])
+    (first / "04_eval" / "games.jsonl").unlink()
+    with pytest.raises(ValueError, match="keeps no games"):
+        findings.Findings([first])
+
+
+class Tags(HTMLParser):
+    """The tags of a page with their attributes, the text of its scripts, and all other text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags, self.scripts, self.seen = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        if data.strip():
+            (self.scripts if self.tags[-1][0] == "script" else self.seen).append(data)
+
+
+def test_the_page_is_one_file_without_remote_parts_and_holds_every_table_and_figure(make_run, tmp_path):
+    made = findings.sections(found := findings.Findings([make_run()]))
+    text = page.html(found, made)
+    tags = Tags(text)
+    assert not [attrs for _, attrs in tags.tags if attrs.get("src") or "http" in str(attrs.get("href", ""))]
+    assert [tag for tag, _ in tags.tags].count("script") == 2
+    figures = [name for section in made.values() for name in section.figures]
+    drawn = [attrs.get("id") for tag, attrs in tags.tags if tag == "div"]
+    assert [name for name in drawn if name] == [f"figure-{name}" for name in figures]
+    assert [tag for tag, _ in tags.tags].count("svg") == len(figures)
+    assert text.count("<table>") == sum(len(section.tables) for section in made.values())
+    assert text == page.html(found, made)
+
+
+def test_case_53_the_same_runs_give_the_same_files(make_run, tmp_path):
+    run = make_run()
+    page.write([run], tmp_path / "one")
+    page.write([run], tmp_path / "two")
+    for path in (tmp_path / "one").rglob("*.*"):
+        assert path.read_bytes() == (tmp_path / "two" / path.relative_to(tmp_path / "one")).read_bytes()
+
+
+def test_text_of_models_and_files_is_never_markup(make_run, tmp_path):
+    """A player's name and a folder's name that would end a tag, a cell or a script stand as text."""
+    player = "<script>alert(1)<script>|`x`"  # a name in metrics holds no slash
+    run = make_run("a<b>|`c`", {"untrained": (), player: NAMES[:5], "sft": NAMES})
+    text = page.html(found := findings.Findings([run]), findings.sections(found))
+    tags = Tags(text)
+    assert [tag for tag, _ in tags.tags].count("script") == 2
+    assert player in "".join(tags.seen)
+    assert "<script" not in tags.scripts[-1] and len(tags.scripts) == 2
+    for section in findings.sections(found).values():
+        for line in page.markdown(section).splitlines():
+            if line.startswith("|"):
+                assert "<script" not in line
+
+
+def test_tables_of_the_markdown_have_one_width(make_run):
+    run = make_run("a|b", {"sft | x": NAMES[:5], "sft": NAMES})
+    for section in findings.sections(findings.Findings([run])).values():
+        for block in page.markdown(section).split("\n\n"):
+            if block.startswith("|"):
+                assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
+
+
+def test_words_stand_in_a_csv_and_lists_hold_training_secrets_only(make_run, tmp_path):
+    out = tmp_path / "out"
+    assert page.write([make_run()], out) == out / "report.html"
+    rows = {row["secret"]: row for row in csv.DictReader((out / "lists" / "words.csv").open())}
+    assert set(rows) == set(NAMES)
+    assert rows["abide"]["part"] == "train" and rows["those"]["part"] == "heldout"
+    assert (rows["abide"]["sft"], rows["abide"]["grpo"]) == ("2", "0")
+    assert rows["abide"]["lost_again_by_grpo_after_sft"] == "1"
+    assert rows["speed"]["gained_by_grpo_over_sft"] == "1"
+    assert (out / "lists" / "lost_again_by_grpo_after_sft.txt").read_text() == "abide\ncecum\n"
+    # all four secrets that only GRPO won are held out: none may be trained on
+    assert (out / "lists" / "gained_by_grpo_over_sft.txt").read_text() == ""
+    assert {path.name for path in out.iterdir()} == {"report.html", "report.md", "lists"}
+
+
+def test_states_of_lost_games_are_rows_to_train_on_of_training_secrets_alone(make_run):
+    """As `states.jsonl` of 01: the same columns, each state once, no held-out secret."""
+    run = make_run()
+    found = findings.Findings([run])
+    rows = list(page.lost_states(found))
+    made = data.read_jsonl(run / "01_data_synthesis" / "states.jsonl")
+    assert {tuple(row) for row in rows} == {tuple(made[0])}
+    assert {row["secret"] for row in rows} == {"abide", "cecum"}  # of the two that GRPO lost, six turns each
+    assert len({(row["secret"], row["history"]) for row in rows}) == len(rows) == 12
+    assert rows[0]["n_candidates"] == len(NAMES) and rows[0]["source"] == "lost by grpo"
+
+
+def test_lost_states_under_the_train_lexicon_name_no_held_out_word(make_run):
+    """SLATE is held out, and each lost game begins with it: only the states without a guess are left."""
+    rules = rules_for(WORDS, lexicon="train")
+    rows = list(page.lost_states(findings.Findings([make_run(rules=rules)])))
+    assert [row["history"] for row in rows] == ["[]", "[]"]
+    assert {row["n_candidates"] for row in rows} == {len(SPLIT.train)}
+
+
+def test_a_folder_that_is_no_report_is_not_replaced(make_run, tmp_path):
+    run = make_run()
+    with pytest.raises(ValueError, match="is there and no report"):
+        page.write([run], run)
+    assert (run / "04_eval").is_dir()
+    page.write([run], tmp_path / "out")
+    assert page.write([run], tmp_path / "out").is_file()
+
+
+def test_the_command_writes_the_page_beside_the_first_run(make_run, tmp_path, capsys):
+    run = make_run()
+    assert __main__.main(["report", str(run), "--html"]) == 0
+    assert capsys.readouterr().out.strip().endswith("report/report.html")
+    assert (run / "report" / "report.html").is_file()
+    assert __main__.main(["report", str(tmp_path / "nothing"), "--html"]) == 2
+    assert "run notebook 04_eval first" in capsys.readouterr().err
+
+
+def test_an_endpoint_without_a_data_card_says_what_is_unknown(make_run, monkeypatch):
+    run = make_run(players={"endpoint": NAMES[:7], "greedy": NAMES})
+    loaded = data.load(run / "01_data_synthesis")
+    (run / "01_data_synthesis" / "card.json").unlink()
+    monkeypatch.setattr(findings, "played_in", lambda folder: loaded)
+    made = findings.sections(findings.Findings([run]))
+    assert "is unknown" in made["protocol"].text
+    assert rows_of(made["results"], "All")[0]["player"] == "endpoint"

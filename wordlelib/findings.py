@@ -1,0 +1,567 @@
+"""What evaluated runs show: the tables and figures of an analysis, in sections.
+
+Notebook 05 shows the same sections that `report --html` writes (`page`). They are built from files of the
+runs alone.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wordlelib import (
+    analysis,
+    difficulty,
+    inference,
+    plots,
+    plots_analysis,
+    recipes,
+    report,
+    scoring,
+    thinking,
+)
+from wordlelib.analysis import Games, Measured
+from wordlelib.data import CARD, Data, iter_jsonl, played_in
+from wordlelib.evaluate import games_file
+from wordlelib.params import PLAYERS
+from wordlelib.report import SPLITS, STAGE, UNTRAINED, Evaluated
+from wordlelib.runs import read_log, read_yaml, shown_path
+from wordlelib.solver import POLICIES, Solver
+
+Row = dict[str, str]
+# Parameters by which two runs of one recipe may differ: what is drawn, and where it is written.
+SEED_ONLY = {"seed", "run", "runs", "overwrite", "resume", "data_from", "init_from"}
+
+
+class Section(NamedTuple):
+    """A title, sentences about it, tables (caption to rows of texts) and figures (name to figure)."""
+
+    title: str
+    text: str
+    tables: dict[str, list[Row]]
+    figures: dict[str, Any]
+
+
+class Findings:
+    """Runs under the same rules and what their games say, each measured once.
+
+    runs: as `report.read_run` gives them. data: words, rules and split of the first. games: label to the
+    games of a player, `player`, or `player in <run>` where several runs are compared. The solver's policies
+    are the same player everywhere, and are taken from the first run that has them.
+
+    Raises ValueError as `read_run` does, when rules or splits differ, and for runs whose games are not kept.
+    """
+
+    def __init__(self, folders: Iterable[str | Path]) -> None:
+        self.runs = report.read_runs(folders)
+        self.data = _same_split(self.runs)
+        self.solver = Solver(self.data.words, self.data.rules)
+        self.games: dict[str, Games] = {}
+        self.source: dict[str, tuple[Evaluated, str]] = {}
+        self.names = _run_names(self.runs)
+        for run in self.runs:
+            if not run.games:
+                raise ValueError(f"{shown_path(run.folder)} keeps no games: run notebook {STAGE} again")
+            for player in report.players(run, "all"):
+                shared = player in POLICIES or len(self.runs) == 1
+                label = player if shared else f"{player} in {self.names[run.folder]}"
+                if player in run.games and label not in self.games:
+                    self.games[label] = run.games[player]._replace(player=label)
+                    self.source[label] = run, player
+
+    @cached_property
+    def measured(self) -> dict[str, Measured]:
+        """Label to its measured games."""
+        return {label: analysis.measure(games, self.solver) for label, games in self.games.items()}
+
+    @cached_property
+    def models(self) -> list[str]:
+        """Labels of the trained models and of models behind endpoints, in the order of the stages."""
+        return [label for label in self.games if self.source[label][1] not in UNTRAINED]
+
+    @cached_property
+    def shown(self) -> list[str]:
+        """Labels for figures that would be crowded by all: the models, and the greedy solver."""
+        return [*self.models, *(label for label in ("greedy",) if label in self.games)] or list(self.games)
+
+    @cached_property
+    def kinds(self) -> dict[str, difficulty.Kind]:
+        """The kind of every answer."""
+        return difficulty.kinds(self.data.words.answers)
+
+    def parts(self) -> dict[str, tuple[str, ...]]:
+        """Split to its secrets."""
+        split, words = self.data.split, self.data.words
+        return {"all": words.allowed, "train": split.train, "heldout": split.test}
+
+    def split_measured(self, split: str) -> dict[str, Measured]:
+        """Label to its measured games on one split; labels without any are left out."""
+        secrets = self.parts()[split]
+        cut = {label: analysis.part_of(own, secrets) for label, own in self.measured.items()}
+        return {label: own for label, own in cut.items() if len(own.games.secret)}
+
+    def records(self, label: str) -> Iterable[dict[str, Any]]:
+        """The records of a label with their texts, read again from the file."""
+        run, player = self.source[label]
+        path = games_file(run.folder / STAGE)
+        return (record for record in iter_jsonl(path) if record["player"] == player)
+
+    @cached_property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Every model with each before it in its run, and with its like in runs of other recipes."""
+        return [(b, a) for a, b in combinations(self.models, 2) if self._comparable(a, b)]
+
+    def _comparable(self, first: str, second: str) -> bool:
+        (run, player), (other_run, other_player) = self.source[first], self.source[second]
+        if run is other_run:
+            return True
+        # the seeds of one recipe are no rivals: `over_seeds` shows them as points
+        return player == other_player and _recipe_key(run.folder) != _recipe_key(other_run.folder)
+
+    def compared(self, split: str) -> dict[tuple[str, str], inference.Comparison]:
+        """The pairs, and every model with the random-consistent player, on the secrets that both played."""
+        games = {label: own.games for label, own in self.split_measured(split).items()}
+        references = [(label, "random_consistent") for label in self.models]
+        return {
+            (a, b): analysis.paired(games[a], games[b])
+            for a, b in [*self.pairs, *references]
+            if a in games and b in games and analysis.agree(games[a], games[b]) is None
+        }
+
+
+def _run_names(runs: Sequence[Evaluated]) -> dict[Path, str]:
+    """The name of each run's folder, or its path where two have the same name."""
+    names = [run.folder.name for run in runs]
+    if len({run.folder for run in runs}) < len(runs):
+        raise ValueError("a run is given twice: name each run once")
+    return {
+        run.folder: name if names.count(name) == 1 else shown_path(run.folder)
+        for run, name in zip(runs, names, strict=True)
+    }
+
+
+def _same_split(runs: Sequence[Evaluated]) -> Data:
+    first = played_in(runs[0].folder)
+    for run in runs[1:]:
+        other = played_in(run.folder)
+        if any(set(own) != set(theirs) for own, theirs in zip(first.split, other.split, strict=True)):
+            raise ValueError(
+                f"{shown_path(runs[0].folder)} and {shown_path(run.folder)} split the secrets differently: "
+                "training secrets of one are held out in the other; compare runs on the same data card"
+            )
+    return first
+
+
+# Sections ---------------------------------------------------------------------------------------
+
+
+def sections_of(folders: Sequence[str | Path]) -> dict[str, Section]:
+    """The sections of some runs, none without any run; raises ValueError as `Findings` does."""
+    return sections(Findings(folders)) if folders else {}
+
+
+def sections(found: Findings) -> dict[str, Section]:
+    """Every section by its name, in the order of a report; those without anything to show are left out."""
+    made = {name: make(found) for name, make in SECTIONS.items()}
+    return {name: section for name, section in made.items() if section is not None}
+
+
+def protocol(found: Findings) -> Section:
+    """What was played, which secrets were trained on, and what was made easier."""
+    rules, split = found.data.rules, found.data.split
+    configs = {run.folder: read_yaml(run.folder / STAGE / "config.yaml") for run in found.runs}
+    runs = [
+        {
+            "run": shown_path(run.folder),
+            "temperature": _text(configs[run.folder].get("temperature"), "g"),
+            "longest answer (tokens)": _text(configs[run.folder].get("max_completion_length"), ",d"),
+            "secrets played": f"{len(run.secrets):,}",
+            "training secrets": f"{len(set(run.secrets) & set(split.train)):,}",
+            "validation": f"{len(set(run.secrets) & set(split.val)):,}",
+            "held out": f"{len(set(run.secrets) & set(split.test)):,}",
+            "repeat with": recipes.command(run.folder),
+        }
+        for run in found.runs
+    ]
+    easier = [f"{label}{said}" for label in found.games if (said := _marks(found, label))]
+    card = (
+        "Training secrets are those of the data card (`01_data_synthesis/card.json`), and are reported apart."
+        if (found.runs[0].folder / "01_data_synthesis" / CARD).is_file()
+        else "The split is that of the game; which words a model behind an endpoint has seen is unknown."
+    )
+    strict = "Nothing was pre-played, tried again or chosen from several games."
+    said = f"Not the strict rules: {'; '.join(easier)}." if easier else strict
+    text = f"{report.rules_line(rules)} {card} {said}"
+    return Section("What was played", text, {"Runs": _without_empty(runs)}, {})
+
+
+def results(found: Findings) -> Section:
+    """Wins, guesses, hard mode, information and regret of every player, one table a split."""
+    tables = {}
+    for split, title in SPLITS.items():
+        rows = [_result_row(found, split, label, own) for label, own in found.split_measured(split).items()]
+        if rows:
+            tables[title] = _without_empty(rows)
+    text = (
+        "Wins with Wilson's 95% interval, means of guesses with a bootstrap 95% interval over games. "
+        "*Hard-mode wins* are games won without one guess that breaks the official hard-mode rule, whether "
+        "it was in force or not. *Bits* is the mean information of a turn. *Above the best* is the mean of "
+        f"guesses (a loss as {found.data.rules.turns + 1}) less that of best possible play, known for whole "
+        "shipped lists."
+    )
+    summaries = {label: analysis.summary(own.games, own.flags) for label, own in found.measured.items()}
+    best = plots.summaries(found.runs[0].metrics).get("optimal")
+    summaries |= {"optimal": best} if best else {}
+    figures = {"win_rates": plots.win_rates(summaries), "mean_guesses": plots.mean_guesses(summaries)}
+    return Section("Who wins how often?", text, tables, figures)
+
+
+def _result_row(found: Findings, split: str, label: str, own: Measured) -> Row:
+    values = analysis.describe(own)
+    best = found.runs[0].metrics.get("optimal/all/mean_guesses_loss7")
+    whole = split == "all" and values["games"] == len(found.data.words.answers)
+    above = values["mean_guesses_loss7"] - best if best is not None and whole else None
+    wins = (values["win_rate_low"], values["win_rate_high"])
+    return {
+        "player": label + _marks(found, label),
+        "games": f"{values['games']:,}",
+        "wins": _with_interval(values["win_rate"], wins, ".1%"),
+        "hard-mode wins": _with_interval(values["hard_mode_wins"], values["hard_mode_wins_interval"], ".1%"),
+        "guesses (won)": _with_interval(
+            values["mean_guesses_won"], values["mean_guesses_won_interval"], ".2f"
+        ),
+        f"guesses (loss = {found.data.rules.turns + 1})": _with_interval(
+            values["mean_guesses_loss7"], values["mean_guesses_loss7_interval"], ".2f"
+        ),
+        "above the best": _text(above, "+.2f"),
+        "bits a turn": _text(values["bits_per_turn"], ".2f"),
+        **_cost(found, label),
+    }
+
+
+def _without_empty(rows: list[Row]) -> list[Row]:
+    """The rows without columns that say nothing in any of them."""
+    told = [name for name in rows[0] if any(row[name] != "–" for row in rows)]
+    return [{name: row[name] for name in told} for row in rows]
+
+
+def _cost(found: Findings, label: str) -> Row:
+    """Seconds and tokens of a game, where the run recorded them; seconds are of games played side by side."""
+    run, player = found.source[label]
+    tokens = [run.metrics.get(f"{player}/{name}_tokens_per_game") for name in ("prompt", "completion")]
+    seconds = run.metrics.get(f"{player}/seconds_per_game")
+    if seconds is None and (total := run.metrics.get(f"seconds/{player}")) is not None:
+        seconds = total / len(run.games[player].secret)
+    known = all(value is not None for value in tokens)
+    return {
+        "seconds a game": _text(seconds, ".2g"),
+        "tokens a game (prompt + completion)": f"{tokens[0]:,.0f} + {tokens[1]:,.0f}" if known else "–",
+    }
+
+
+def _marks(found: Findings, label: str) -> str:
+    return report.marks({name: int(v.sum()) for name, v in found.games[label].conditions.items()})
+
+
+def comparisons(found: Findings) -> Section | None:
+    """Paired tests of the models, corrected for their number, with a sentence on what each decides."""
+    tables, sentences, figures = {}, [], {}
+    for split in ("heldout", "all"):
+        pairs = found.compared(split)
+        if not pairs:
+            continue
+        tests = [p for pair in pairs.values() for p in (pair.wins_p, pair.guesses_p)]
+        corrected = inference.holm(tests)
+        rows = [
+            _comparison_row(names, pair, corrected[2 * k : 2 * k + 2])
+            for k, (names, pair) in enumerate(pairs.items())
+        ]
+        tables[f"{SPLITS[split]}, p-values by Holm's method over {len(tests)} tests"] = rows
+        if not sentences:
+            sentences = [
+                f"{SPLITS[split]}: " + inference.verdict(a, b, pair, corrected[2 * k])
+                for k, ((a, b), pair) in enumerate(pairs.items())
+            ]
+            figures["forest"] = plots_analysis.forest({f"{a} - {b}": pair for (a, b), pair in pairs.items()})
+    if not tables:
+        return None
+    text = (
+        "Two players are compared on the secrets that both played: games that only one of them won (exact "
+        "McNemar test), and the mean difference of guesses (exact sign flips), each with a paired "
+        "bootstrap 95% interval. *Games needed* is the number of secrets at which the test would see a "
+        "difference as large as this "
+        "one four times in five.\n\n" + "\n".join(f"- {line}" for line in sentences)
+    )
+    return Section("Is the difference real?", text, tables, figures)
+
+
+def _comparison_row(names: tuple[str, str], pair: inference.Comparison, corrected: Sequence[float]) -> Row:
+    needed = inference.games_needed(pair.gained, pair.lost, pair.games)
+    sure = inference.decides(pair.wins_interval) and corrected[0] < 1 - inference.LEVEL
+    more = "more wins" if pair.wins > 0 else "fewer wins"
+    return {
+        "first": names[0],
+        "second": names[1],
+        "games": f"{pair.games:,}",
+        "only first won": f"{pair.gained:,}",
+        "only second won": f"{pair.lost:,}",
+        "wins": _with_interval(pair.wins, pair.wins_interval, "+.1%"),
+        "p (wins)": report.p_value(corrected[0]),
+        "guesses": _with_interval(pair.guesses, pair.guesses_interval, "+.2f"),
+        "p (guesses)": report.p_value(corrected[1]),
+        "decides": more if sure else "nothing",
+        "games needed": "–" if needed is None else f"{needed:,}",
+    }
+
+
+def over_seeds(found: Findings) -> Section | None:
+    """Runs of one recipe with other seeds, as points and a range; None without two such runs."""
+    groups: dict[str, list[Evaluated]] = {}
+    for run in found.runs:
+        groups.setdefault(_recipe_key(run.folder), []).append(run)
+    rows, spans = [], {}
+    for runs in (own for own in groups.values() if len(own) > 1):
+        for player in [name for name in PLAYERS if name not in UNTRAINED]:
+            for split in ("heldout", "all"):
+                values = [run.metrics.get(f"{player}/{split}/win_rate") for run in runs]
+                if None in values:
+                    continue
+                spread = inference.over_seeds(values)
+                label = (
+                    f"{player}, {SPLITS[split].lower()}, {len(runs)} runs like {found.names[runs[0].folder]}"
+                )
+                spans[label] = spread
+                rows.append(
+                    {
+                        "player": label,
+                        "mean": f"{spread.mean:.1%}",
+                        "range": f"{spread.low:.1%} to {spread.high:.1%}",
+                        "runs": ", ".join(f"{value:.1%}" for value in spread.values),
+                    }
+                )
+    if not rows:
+        return None
+    text = (
+        "These runs differ in their seeds alone. Intervals over games do not see what the seed of a training "
+        "changes; the range of runs does."
+    )
+    return Section(
+        "What does the seed change?", text, {"Win rates": rows}, {"seeds": plots_analysis.seeds(spans)}
+    )
+
+
+def _recipe_key(folder: Path) -> str:
+    configs = {path.parent.name: read_yaml(path) for path in sorted(folder.glob("0[1-4]*/config.yaml"))}
+    return json.dumps(
+        {stage: {k: v for k, v in own.items() if k not in SEED_ONLY} for stage, own in configs.items()},
+        sort_keys=True,
+        default=str,
+    )
+
+
+def endings(found: Findings) -> Section:
+    """How many guesses games take, and when they are won."""
+    counts = {label: analysis.histogram(found.games[label]) for label in found.games}
+    rows = [
+        {"player": label, **{guesses: f"{count:,}" for guesses, count in own.items()}}
+        for label, own in counts.items()
+    ]
+    figures = {
+        "guesses": plots_analysis.histogram({label: counts[label] for label in found.shown}),
+        "survival": plots_analysis.survival({k: analysis.survival(found.games[k]) for k in found.shown}),
+    }
+    text = "Games by the number of guesses; X are lost ones. The same number of wins can be quick or lucky."
+    return Section("How do the games end?", text, {"Games": rows}, figures)
+
+
+def turns(found: Findings) -> Section:
+    """What was wrong with turns, what they gained, what the best guess would have gained more, and the
+    openers."""
+    faults = [_fault_row(label, analysis.describe(own)) for label, own in found.measured.items()]
+    sampled = {label: analysis.sample(found.games[label]) for label in found.shown}
+    lost = {label: analysis.regret(games, found.solver) for label, games in sampled.items()}
+    drawn = max((len(games.secret) for games in sampled.values()), default=0)
+    text = (
+        "Shares of the turns that a player took. *Against green*, *yellow* and *grey*: legal guesses that "
+        "contradict a mark of that colour; one guess may contradict several. *Breaks hard mode* is the "
+        f"official rule: greens stay, revealed letters are used again. Regret is searched for {drawn:,} "
+        "games of each player at most, drawn by a fixed seed."
+    )
+    figures = {
+        "bits": plots_analysis.bits({k: analysis.mean_by_turn(found.measured[k].bits) for k in found.shown}),
+        "regret": plots_analysis.regret({k: analysis.mean_by_turn(own) for k, own in lost.items()}),
+    }
+    tables = {"Faults": faults, "First guesses": _opener_rows(found)}
+    return Section("Where do the turns go?", text, tables, figures)
+
+
+def _fault_row(label: str, values: Mapping[str, Any]) -> Row:
+    names = {
+        **{"malformed": "malformed", "nonword": "non-words", "repeat": "repeated", "green": "against green"},
+        **{"yellow": "against yellow", "grey": "against grey", "inconsistent": "against any"},
+        "hard": "breaks hard mode",
+    }
+    return {"player": label} | {title: _text(values[f"{name}_share"], ".1%") for name, title in names.items()}
+
+
+def _opener_rows(found: Findings) -> list[Row]:
+    start = found.solver.candidates(())
+    rows = []
+    for label, games in found.games.items():
+        for word, share in analysis.openers(games):
+            rows.append(
+                {
+                    "player": label,
+                    "first guess": word or "(none)",
+                    "share of games": f"{share:.1%}",
+                    "bits": "–" if word is None else f"{found.solver.bits(word, start):.3f}",
+                    "possible answer": "–" if word is None else "yes" if word in found.kinds else "no",
+                }
+            )
+    best, bits = found.solver.best_guess(())
+    best_row = {
+        "player": "most information",
+        "first guess": best,
+        "share of games": "–",
+        "bits": f"{bits:.3f}",
+    }
+    return [*rows, {**best_row, "possible answer": "yes" if best in found.kinds else "no"}]
+
+
+def statements(found: Findings) -> Section | None:
+    """Are the words that the models list in their thinking words, possible, and all there are?"""
+    checked = {label: thinking.calibration(found.records(label), found.solver) for label in found.models}
+    if not any(own.longest for own in checked.values()):
+        return None
+    rows = [
+        {
+            "player": label,
+            "turns": f"{own.turns:,}",
+            "turns that list words": _text(own.stating, ".1%"),
+            "longest list": str(own.longest),
+            **{
+                title: _text(getattr(own, name), ".1%")
+                for name, title in (
+                    ("words", "are words"),
+                    ("consistent", "fit the feedback"),
+                    ("distinct", "named once"),
+                    ("guessed", "guess is listed"),
+                    ("complete", "list is complete"),
+                )
+            },
+        }
+        for label, own in checked.items()
+    ]
+    text = (
+        "A model that plans says so truly: the words it spells out in its thinking should be words, fit "
+        "all feedback, hold its guess, and be all that is left when few are left."
+    )
+    figures = {"thinking": plots_analysis.calibration(checked)}
+    return Section("Is the thinking true?", text, {"Statements": rows}, figures)
+
+
+def secrets(found: Findings) -> Section:
+    """Which secrets are hard: by their kind, on a map, and the lists of words won and lost."""
+    groups = difficulty.kind_groups(found.kinds)
+    rows = []
+    for (question, group), words in groups.items():
+        row = {"secrets": question, "which": group, "number": f"{len(words):,}"}
+        for label in found.shown:
+            own = analysis.summary(analysis.part_of(found.games[label], words))
+            wins = (own["win_rate_low"], own["win_rate_high"])
+            row[label] = _with_interval(own["win_rate"], wins, ".0%")
+        rows.append(row)
+    by_word = found_results(found)
+    counted = {name: _by_part(found, words) for name, words in lists(found).items()}
+    list_rows = [{"list": name, **parts} for name, parts in counted.items()]
+    losses = {
+        word: sum(min(own[label]) == 0 for label in found.models if label in own) / len(found.models)
+        for word, own in by_word.items()
+        if word in found.kinds and found.models
+    }
+    text = (
+        "Wins by kinds of secrets. *Letters in the list* sorts the answers by how common their letters are "
+        "among the answers (not by how common the word is in the language: no such frequencies are "
+        "shipped); *neighbours* are answers that differ in one letter. The lists name secrets by who won "
+        "them; as training states only their training secrets may be used, and only those are written."
+    )
+    figures = {"word_map": plots_analysis.word_map(found.kinds, losses)} if losses else {}
+    return Section("Which secrets are hard?", text, {"Wins by kind": rows, "Lists": list_rows}, figures)
+
+
+def found_results(found: Findings) -> dict[str, dict[str, list[int]]]:
+    """Secret to label to guesses (0 for a loss), as `difficulty.results_by_word`."""
+    return difficulty.results_by_word(found.games)
+
+
+def lists(found: Findings) -> dict[str, list[str]]:
+    """`difficulty.word_lists` for the trained models, or for all players where there are none."""
+    return difficulty.word_lists(found_results(found), found.models or list(found.games), found.pairs)
+
+
+def _by_part(found: Findings, words: Sequence[str]) -> Row:
+    parts = difficulty.split_name(found.data.split)
+    named = [parts.get(word) for word in words]
+    titles = {"train": "training secrets", "val": "validation", "heldout": "held out"}
+    return {"all": f"{len(words):,}"} | {title: f"{named.count(name):,}" for name, title in titles.items()}
+
+
+def scoring_rules(found: Findings) -> Section:
+    """The same games under the scoring rules of others."""
+    train = found.data.split.train
+    counted = {label: scoring.rates(found.games[label], train) for label in found.games}
+    rows = [
+        {"player": label, **{rate.rule: _with_interval(rate.value, rate.interval, ".1%") for rate in rates}}
+        for label, rates in counted.items()
+    ]
+    shown = {label: counted[label] for label in found.models or counted}
+    meanings = [f"*{rate.rule}*: {rate.meaning}" for rate in next(iter(counted.values()))]
+    text = (
+        "Rules that others publish results by, written anew from their descriptions and run on these "
+        "games; only *strict* is a win rate that a player of the real game would recognise. "
+        f"{'; '.join(meanings)}. {scoring.farthest(shown)}"
+    )
+    figures = {"scoring_rules": plots_analysis.scoring(shown)}
+    return Section("How would others count it?", text, {"The same games": rows}, figures)
+
+
+def training(found: Findings) -> Section | None:
+    """Training curves of the runs whose logs are kept, with the floor and the ceiling of play."""
+    figures = {}
+    for run in found.runs:
+        floor = plots.bounds(plots.summaries(run.metrics), "win_rate")
+        for stage, draw in (("02_sft", plots.validation_wins), ("03_grpo", plots.refreshed_wins)):
+            path = run.folder / stage / "log.jsonl"
+            if path.is_file():
+                figures[f"{found.names[run.folder]}_{stage}_wins"] = draw(read_log(path), floor)
+    text = (
+        "Games won while training. The dashed lines are a player that draws any consistent word, the floor "
+        "of whatever heeds its feedback, and best possible play where it is known."
+    )
+    return Section("How was it learned?", text, {}, figures) if figures else None
+
+
+SECTIONS: dict[str, Callable[[Findings], Section | None]] = {
+    "protocol": protocol,
+    "results": results,
+    "comparisons": comparisons,
+    "seeds": over_seeds,
+    "endings": endings,
+    "turns": turns,
+    "statements": statements,
+    "secrets": secrets,
+    "scoring_rules": scoring_rules,
+    "training": training,
+}
+
+
+def _text(value: float | None, style: str) -> str:
+    return "–" if value is None else format(value, style)
+
+
+def _with_interval(value: float | None, interval: tuple[float, float] | None, style: str) -> str:
+    if value is None or interval is None or None in interval:
+        return _text(value, style)
+    return f"{value:{style}} ({interval[0]:{style}} to {interval[1]:{style}})"
