@@ -1,6 +1,7 @@
 # make demo   the whole pipeline on two CPU cores, into results/cpu-demo
 # make test   lint, unit and property tests, every notebook
 # make lab    JupyterLab on the notebooks
+# make pictures   the screenshots in README.md, with Chromium
 # make test-gpu   the GPU path, in the environment that is active (environment.yml), on a real model
 #
 # Each target first creates .venv when it is missing or pyproject.toml has changed.
@@ -16,13 +17,19 @@ BIN := .venv/bin
 # fetching them.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-gpu lint lab clean
+.PHONY: demo test pictures test-gpu lint lab clean
 
 demo: .venv/installed
 	$(BIN)/python -m wordlelib run --recipe cpu-demo --out $(RUN) --resume
 
-test: lint .venv/sweep .venv/track
+test: lint .venv/sweep .venv/track .venv/browser
 	$(BIN)/python -m pytest
+
+# The pictures of README.md, from the system's Chromium
+pictures: .venv/browser
+	$(BIN)/python -m pytest tests/test_browser.py
+	mkdir -p results/reference/boards
+	cp .screenshots/replay.png .screenshots/duel.png results/reference/boards/
 
 test-gpu:
 	python -m pytest -m gpu tests/test_gpu.py
@@ -46,7 +53,8 @@ clean:
 	$(BIN)/python -m pip install --no-compile -e '.[train,lab,endpoint,test]'
 	@touch $@
 
-# For their tests only, the demo goes without: Ray (some 80 MB to fetch) and the trackers (160 MB on disk).
-.venv/sweep .venv/track: .venv/installed
+# For their tests only, the demo goes without: Ray (some 80 MB to fetch), the trackers (160 MB on disk) and
+# Playwright (some 45 MB to fetch; it drives the browser of the system).
+.venv/sweep .venv/track .venv/browser: .venv/installed
 	$(BIN)/python -m pip install --no-compile -e '.[$(@F)]' || echo "No extra [$(@F)] here: its tests are skipped."
 	@touch $@

@@ -1,5 +1,6 @@
 """Shared by all tests: lists, recorded games, small notebooks, and property tests that know no clock."""
 
+import builtins
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -9,9 +10,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from wordlelib import params, recipes, runs
+from wordlelib.evaluate import play_games
 from wordlelib.game import Turn, score
-from wordlelib.rules import rules_for
-from wordlelib.words import Words, load_words
+from wordlelib.players import solver_player
+from wordlelib.prompts import completion
+from wordlelib.rules import Rules, rules_for
+from wordlelib.solver import Solver
+from wordlelib.words import Words, load_words, sample_words
 
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
@@ -27,6 +32,55 @@ os.environ["OMP_NUM_THREADS"] = "1"
 def shipped() -> Words:
     """The shipped 2,315 answers and 12,972 allowed guesses."""
     return load_words()
+
+
+@pytest.fixture(scope="session")
+def small_words(shipped: Words) -> Words:
+    """A game of 64 words."""
+    return sample_words(shipped, 64, 0)
+
+
+@pytest.fixture(scope="session")
+def small_rules(small_words: Words) -> Rules:
+    return rules_for(small_words)
+
+
+@pytest.fixture(scope="session")
+def small_solver(small_words: Words, small_rules: Rules) -> Solver:
+    return Solver(small_words, small_rules)
+
+
+@pytest.fixture(scope="session")
+def small_games(small_words: Words, small_rules: Rules, small_solver: Solver) -> list[dict]:
+    """Greedy wins; `loser` never gives a guess; `nonwords` plays one non-word, then greedily."""
+    greedy = solver_player(small_solver, "greedy")
+
+    def nonwords(histories, seeds):
+        texts = greedy(histories, seeds)
+        return [completion(["zzzzz"], "zzzzz") if not h else t for h, t in zip(histories, texts, strict=True)]
+
+    players = {"loser": lambda h, s: ["hm"] * len(h), "nonwords": nonwords, "greedy": greedy}
+    return [
+        record
+        for name, player in players.items()
+        for record in play_games(player, small_words.answers[:4], small_words, small_rules, name=name)
+    ]
+
+
+@pytest.fixture
+def headless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel nobody looks at, in which asking for input fails at once."""
+    for name in ("JPY_SESSION_NAME", "VSCODE_PID", "VSCODE_CWD"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(builtins, "input", lambda *args: pytest.fail("waited for input"))
+
+
+@pytest.fixture
+def front_end(monkeypatch: pytest.MonkeyPatch, headless: None) -> None:
+    """A kernel that a Jupyter server started."""
+    import IPython  # noqa: F401  (a kernel has it loaded)
+
+    monkeypatch.setenv("JPY_SESSION_NAME", "notebooks/06_replay.ipynb")
 
 
 def example(stage: str, **changes: object) -> dict[str, object]:

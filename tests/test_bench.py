@@ -29,8 +29,9 @@ def test_rewards_agree_with_plain_python_and_games_are_counted(shipped, monkeypa
     monkeypatch.setattr(bench, "GAMES", 20)
     monkeypatch.setattr(bench, "EARLY", 10)
     solver = Solver(shipped, rules_for(shipped))
-    lines = [bench._rewards(solver), *bench._games(solver)]
-    assert [line["name"].split()[0] for line in lines] == ["rewards,", "20", "memory"]
+    lines = [bench._rewards(solver), *bench._games(solver), *bench._replay(solver)]
+    assert [line["name"].split()[0] for line in lines] == ["rewards,", "20", "memory", "opening", "replay,"]
+    assert lines[3]["name"] == "opening 120 games for replay" and lines[4]["measured"] > 0
     assert all(line["measured"] > 0 for line in lines[:2])
     assert lines[0]["note"].startswith("16 states of 1 to 4 turns, groups of 8")
 

@@ -20,7 +20,7 @@ MODULES = [*sorted(path.stem for path in (ROOT / "wordlelib").glob("[!_]*.py")),
 TORCH_FREE = [name for name in MODULES if name != "callbacks"]
 HEAVY = (
     "torch transformers trl peft accelerate datasets unsloth vllm bitsandbytes "
-    "ray scipy pandas pyarrow plotly IPython ipywidgets papermill openai"
+    "ray scipy pandas pyarrow plotly IPython ipywidgets anywidget papermill openai"
 )
 
 
@@ -57,6 +57,7 @@ def test_every_imported_package_is_declared():
     declared |= {name.lower() for name in pins(PROJECT["dependencies"])}
     known = {"yaml": "pyyaml", "IPython": "ipykernel", "tokenizers": "transformers"}
     known |= {"huggingface_hub": "transformers", "safetensors": "transformers"}
+    known |= {"traitlets": "ipywidgets"}
     known |= {"nbclient": "papermill", "nbconvert": "jupyterlab", "anyio": "openai"}
     for path in [*(ROOT / "wordlelib").glob("*.py"), *(ROOT / "tests").glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):

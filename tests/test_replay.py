@@ -1,393 +1,245 @@
-"""Boards: safe whatever a model wrote, readable without colour, and never waiting for anybody."""
+"""Replay: games read lazily, filters, the widget's answers, and the page without a kernel."""
 
-import builtins
-from html.parser import HTMLParser
-from xml.etree import ElementTree
+import base64
+import gzip
+import json
+import re
 
-import ipywidgets
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from wordlelib import evaluate, replay
-from wordlelib.game import Game
-from wordlelib.players import solver_player
-from wordlelib.prompts import completion
-from wordlelib.rules import Rules
-from wordlelib.solver import Solver
-from wordlelib.words import Words, sample_words
-
-HOSTILE = {
-    "script": "<script>alert(1)</script>",
-    "img": "<img src=x onerror=alert(1)>",
-    "broken tags": "</pre></div><b <i><!-- <style>*{display:none}",
-    "right to left": "\u202etxt.exe\u2066 \u200f",
-    "null bytes": "a\x00b\x1b[31mc",
-    "long": "A" * 50_000,
-    "entities": "&lt;script&gt; &#60;b&#62; ]]> <![CDATA[",
-    "half a pair": "\ud800",
-    "attributes": '" onmouseover="alert(1)" \'',
-}
-TAGS = {"div", "span", "pre", "b", "table", "tr", "td", "p", "details", "summary"}
-REASONS = ("empty", "no_tag", "unclosed", "wrong_length", "not_letters")
+from wordlelib import evaluate, replay, widgets
+from wordlelib.__main__ import main
 
 
-@pytest.fixture(scope="module")
-def words(shipped: Words) -> Words:
-    return sample_words(shipped, 64, 0)
+@pytest.fixture
+def path(tmp_path, small_games):
+    """The games on disk."""
+    evaluate.write_games(tmp_path / "games.jsonl", small_games)
+    return tmp_path / "games.jsonl"
 
 
-@pytest.fixture(scope="module")
-def rules(words: Words) -> Rules:
-    return Rules(words.sha256["answers"], words.sha256["allowed"])
+@pytest.fixture
+def shown(small_games, small_solver):
+    return replay.Replay("results/demo", small_games, small_solver)
 
 
-@pytest.fixture(scope="module")
-def solver(words: Words, rules: Rules) -> Solver:
-    return Solver(words, rules)
-
-
-@pytest.fixture(scope="module")
-def games(words: Words, rules: Rules, solver: Solver) -> list[dict]:
-    """Greedy wins; `loser` never gives a guess; `nonwords` plays one non-word, then greedily."""
-    greedy = solver_player(solver, "greedy")
-
-    def nonwords(histories, seeds):
-        texts = greedy(histories, seeds)
-        return [completion(["zzzzz"], "zzzzz") if not h else t for h, t in zip(histories, texts, strict=True)]
-
-    players = {"loser": lambda h, s: ["hm"] * len(h), "nonwords": nonwords, "greedy": greedy}
-    return [
-        record
-        for name, player in players.items()
-        for record in evaluate.play_games(player, words.answers[:4], words, rules, name=name)
-    ]
-
-
-class Reader(HTMLParser):
-    """Collects the tags, attribute names and text of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags, self.attributes, self.text = set(), set(), ""
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attributes}
-
-    def handle_data(self, data):
-        self.text += data
-
-
-def game(text: str, rewards: dict | None = None) -> dict:
-    """A game whose only turn is a text without a guess."""
-    turn = {
-        "guess": None,
-        "feedback": None,
-        "reason": "no_tag",
-        "rule": None,
-        "text": text,
-        "rewards": rewards or {},
-    }
-    return {"secret": "those", "turns": [turn], "won": False, "n_guesses": 1, "player": "sft"}
-
-
-def require_safe(text: str) -> None:
-    """All views of a turn with this text hold our own tags only, and no invisible marks."""
-    record = game(text)
-    for page in (
-        replay.game_html(record),
-        replay.compare_html({text[:50]: record}),
-        replay.board_html(record),
-    ):
-        reader = Reader(page)
-        assert reader.tags <= TAGS and reader.attributes <= {"style", "title"}
-        assert not set(page) & set("\x00\x1b\u202e\u2066\u200f")
-        page.encode()
-    picture = replay.board_svg(record, record, (text[:20], "after"))
-    tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(picture).iter()}
-    assert tags == {"svg", "title", "rect", "text"}
-
-
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_whatever_a_model_wrote_is_shown_as_text(kind: str) -> None:
-    """Tags, event handlers, control and direction marks become visible text in every view."""
-    require_safe(HOSTILE[kind])
-    shown = Reader(replay.text_html(HOSTILE[kind])).text
-    assert (
-        "\\u" in shown
-        if kind in ("right to left", "null bytes", "half a pair")
-        else shown[:20] == HOSTILE[kind][:20]
+def with_answers(monkeypatch):
+    """Catch what a widget sends to its view."""
+    sent = []
+    monkeypatch.setattr(
+        widgets._widget_class(), "send", lambda self, message, buffers=None: sent.append(message)
     )
+    return sent
 
 
-@settings(max_examples=60)
-@given(st.text(st.characters(codec=None), max_size=60))
-def test_any_text_is_safe(text: str) -> None:
-    """Also lone surrogates and control characters."""
-    require_safe(text)
+def ask(widget, **message):
+    """What the view does when somebody clicks."""
+    widget._handle_custom_msg(message, [])
 
 
-def test_a_very_long_text_is_cut_and_says_so() -> None:
-    """50,000 characters give a small page."""
-    page = replay.game_html(game("A" * 50_000))
-    assert len(page) < 10_000 and "(48,000 more characters)" in page
+# Reading -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reason", REASONS)
-def test_a_turn_without_a_guess_shows_why_and_the_text(reason: str) -> None:
-    """Every reason of the parser has words of its own; the row is marked in every place."""
-    record = game("well")
-    record["turns"][0]["reason"] = reason
-    board = Reader(replay.board_html(record)).text
-    assert replay.WHY_NO_GUESS[reason] in board and board.count("×") == 5
-    assert "well" in replay.board_svg(record, record)
+@pytest.mark.parametrize("packed", [False, True])
+def test_games_are_read_one_by_one_in_any_order(path, small_games, packed, monkeypatch):
+    """Opening keeps places and summaries; a game is parsed when it is asked for, also of a kept run."""
+    if packed:
+        path.with_name("games.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path = path.with_name("games.jsonl.gz")
+    games = replay.Games(path)
+    assert len(games) == len(small_games)
+    assert games.summaries == [replay.summary(record) for record in small_games]
+    parsed = []
+    loads = json.loads
+    monkeypatch.setattr(replay.json, "loads", lambda text: parsed.append(text) or loads(text))
+    assert games[7] == small_games[7] and games[0] == small_games[0] and games[11] == small_games[11]
+    assert len(parsed) == 3
 
 
-@pytest.mark.parametrize("rule", ["not_a_word", "hard_mode"])
-def test_a_refused_guess_shows_its_letters_and_why(rule: str) -> None:
-    """The letters stand in the board though they got no feedback."""
-    record = game("x")
-    record["turns"][0] |= {"guess": "zebra", "reason": "ok", "rule": rule}
-    text = Reader(replay.board_html(record)).text
-    assert text.startswith("Z×E×B×R×A×") and replay.WHY_REFUSED[rule] in text
-    assert "ZEBRA" in replay.board_svg(record, record)
+@pytest.mark.parametrize(
+    "damage, said",
+    [
+        (lambda text: text[:-9], "line 12: not JSON .*half written"),
+        (lambda text: text.replace('"won": true', '"won": false', 1), "contradicts the moves"),
+        (lambda text: text.replace('"seed"', '"sead"', 1), "'seed' is missing"),
+    ],
+)
+def test_damaged_games_are_named_by_file_and_line(path, damage, said):
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(ValueError, match=said):
+        replay.Games(path)
 
 
-def test_every_reason_the_parser_and_the_game_give_has_words() -> None:
-    """No reason code can be missing from the board."""
-    assert set(replay.WHY_NO_GUESS) == {*REASONS, "failed"}
-    assert set(replay.WHY_REFUSED) == {"not_a_word", "hard_mode"}
+def test_a_damaged_archive_is_named(path):
+    packed = path.with_name("games.jsonl.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes())[:-20])
+    with pytest.raises(ValueError, match=r"games\.jsonl\.gz: not a whole gzip file"):
+        replay.Games(packed)
 
 
-def test_boards_are_readable_without_colour() -> None:
-    """Each kind of mark has a symbol of its own under the letter, in HTML and in the picture."""
-    symbols = [look[0] for look in replay.LOOK.values()]
-    assert len(set(symbols)) == len(symbols) == 4
-    assert Reader(replay.tiles_html("geese", "BYBGG", 5)).text == "G·E~E·S✓E✓"
-    record = game("x")
-    record["turns"][0] |= {"guess": "geese", "feedback": "BBBGG", "reason": "ok", "rule": "ok"}
-    letters = ElementTree.fromstring(replay.board_svg(record, record)).itertext()
-    assert "".join(letters).replace("\n", "").count("G·E·E·S✓E✓") == 2
+def test_games_under_other_rules_are_refused(path, small_rules):
+    other = small_rules.__class__(**{**small_rules.to_dict(), "turns": 5})
+    with pytest.raises(ValueError, match="never mix the two"):
+        replay.Games(path, other)
 
 
-def test_case_01_the_help_says_what_grey_means_for_a_repeated_letter() -> None:
-    """The example in the help is the feedback the game gives."""
-    assert "no more copies" in replay.HELP and "GEESE for THOSE is · · · ✓ ✓" in replay.HELP
-    assert "G·E·E·S✓E✓" in Reader(replay.feedback_html([("geese", "those")])).text
+# Filters -----------------------------------------------------------------------------------------
 
 
-def test_a_board_has_all_rows_and_stops_at_the_asked_step(games: list[dict]) -> None:
-    """Unused rows are empty tiles, later turns are not given away."""
-    record = next(r for r in games if r["player"] == "greedy" and r["n_guesses"] > 1)
-    assert replay.board_html(record).count("white-space:nowrap") == 6
-    first, last = record["turns"][0]["guess"], record["turns"][-1]["guess"]
-    letters = Reader(replay.board_html(record, step=1)).text[0:10:2]
-    assert letters == first.upper() != last.upper()
-    assert Reader(replay.board_html(record, step=1)).text[10:].strip("\xa0") == ""
+def test_each_view_holds_the_games_that_its_name_says(shown, small_games):
+    views = shown.views()
+    players = {name: {small_games[n]["player"] for n in views[name]} for name in views if views[name]}
+    assert players["lost"] == players["with no guess"] == {"loser"}
+    assert players["with a non-word"] == {"nonwords"} and players["won"] == {"nonwords", "greedy"}
+    assert sorted(views["longest thinking"]) == views["all games"] == list(range(12))
+    lengths = [shown.summaries[n].longest for n in views["longest thinking"]]
+    assert lengths == sorted(lengths, reverse=True) and lengths[0] > lengths[-1]
+    assert replay.CHANGED not in views
 
 
-def test_turns_are_judged_by_the_solver(games: list[dict], solver: Solver) -> None:
-    """Candidates fall to one at the end of a won game; an invalid turn changes nothing."""
-    record = next(r for r in games if r["player"] == "nonwords")
-    facts = [replay.turn_facts(record, index, solver) for index in range(len(record["turns"]))]
-    assert facts[0]["before"] == facts[0]["after"] == 64 and facts[0]["bits"] is None
-    assert [fact["before"] for fact in facts[1:]] == [fact["after"] for fact in facts[:-1]]
-    assert facts[-1]["after"] == 1
-    assert facts[1]["bits"] == pytest.approx(facts[1]["best_bits"])
-    page = Reader(replay.game_html(record, solver)).text
-    assert "candidates 64 → 64" in page and f"best guess {facts[0]['best'].upper()}" in page
+def test_the_games_that_training_changed_are_pairs_on_one_secret(small_games, small_solver):
+    named = {"loser": "sft", "nonwords": "grpo"}
+    games = [{**game, "player": named.get(game["player"], game["player"])} for game in small_games]
+    games[0], games[1] = (  # two secrets that SFT also won
+        {**games[n + 8], "player": "sft"} for n in (0, 1)
+    )
+    shown = replay.Replay("x", games, small_solver)
+    pairs = [(shown.summaries[n].secret, shown.summaries[n].player) for n in shown.views()[replay.CHANGED]]
+    lost = [game["secret"] for game in games if game["player"] == "sft" and not game["won"]]
+    assert pairs == [(secret, player) for secret in lost for player in ("sft", "grpo")] and len(pairs) == 4
 
 
-def test_reward_terms_are_shown_one_by_one() -> None:
-    """Terms carry no weights, so no total is made of them."""
-    assert "format +1.00, win -0.50" in replay.game_html(game("x", {"format": 1.0, "win": -0.5}))
+def test_most_regret_comes_first(shown):
+    """Who never guesses gives away all bits each turn; greedy play gives away none."""
+    ranked = [shown.summaries[n].player for n in shown.by_regret()]
+    assert ranked == ["loser"] * 4 + ["nonwords"] * 4 + ["greedy"] * 4
+    assert shown.regret(shown.by_regret("greedy")[0]) == pytest.approx(0, abs=1e-9)
+    assert {shown.summaries[n].player for n in shown.by_regret("greedy")} == {"greedy"}
 
 
-def test_compare_shows_each_player_with_the_outcome_of_its_moves(games: list[dict]) -> None:
-    """A record's own `won` is not believed."""
-    secret = games[0]["secret"]
-    records = {r["player"]: {**r, "won": True} for r in games if r["secret"] == secret}
-    text = Reader(replay.compare_html(records)).text
-    assert "loser: " + secret.upper() + ", lost after 6" in text and "won in" in text
+def test_games_that_were_not_saved_are_named(shown, small_solver):
+    """A wrong secret, a wrong player, and no games at all: one sentence each."""
+    with pytest.raises(ValueError, match="no game of 'zzzzz' was saved"):
+        shown.find("zzzzz")
+    with pytest.raises(ValueError, match="no game by 'nobody' was saved"):
+        replay.replay_widget(shown, player="nobody")
+    with pytest.raises(ValueError, match="run notebook 04_eval first"):
+        replay.Replay("x", [], small_solver)
 
 
-def test_the_picture_stands_alone_on_any_background(games: list[dict]) -> None:
-    """A light ground of its own, no style sheet, no script, no outside address; same games, same text."""
-    before, after = games[0], games[-1]
-    picture = replay.board_svg(before, after, ("untrained", "after GRPO"))
-    root = ElementTree.fromstring(picture)
-    ground = root[1]
-    assert ground.tag.endswith("rect") and ground.get("width") == root.get("width")
-    assert ground.get("fill") == "#ffffff" and picture.count("http") == 1
-    assert "untrained" in picture and "after GRPO" in picture and "lost after 6" in picture
-    assert picture == replay.board_svg(before, after, ("untrained", "after GRPO"))
+# Showing -----------------------------------------------------------------------------------------
 
 
-# Without a front end -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def headless(monkeypatch) -> None:
-    """A kernel nobody looks at, in which asking for input fails at once."""
-    for name in ("JPY_SESSION_NAME", "VSCODE_PID", "VSCODE_CWD"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(builtins, "input", lambda *args: pytest.fail("waited for input"))
-
-
-@pytest.fixture
-def notebook(monkeypatch, headless) -> None:
-    """A kernel that a Jupyter server started."""
-    monkeypatch.setenv("JPY_SESSION_NAME", "notebooks/06_replay.ipynb")
-
-
-def test_a_front_end_is_known_by_who_started_the_kernel(headless, monkeypatch) -> None:
+def test_a_front_end_is_known_by_who_started_the_kernel(headless, monkeypatch):
     """papermill and nbconvert start kernels without the mark of a Jupyter server or VS Code."""
     import IPython  # noqa: F401  (a kernel has it loaded)
 
-    assert not replay.has_front_end()
+    assert not widgets.has_front_end()
     monkeypatch.setenv("JPY_SESSION_NAME", "x.ipynb")
-    assert replay.has_front_end()
+    assert widgets.has_front_end()
 
 
-def test_without_a_front_end_a_static_page_stands_in_for_the_widgets(
-    headless, words, rules, solver, games
-) -> None:
-    """Nothing waits, nothing needs a comm; the same board, help, advice and games are there."""
-    page = Reader(replay.play_widget(words, rules, solver).data).text
-    assert replay.HELP in page and "64 words fit all feedback" in page
-    page = Reader(replay.replay_widget(games, solver).data).text
-    assert all(
-        f"{player}: {games[0]['secret'].upper()}" in page for player in ("loser", "nonwords", "greedy")
-    )
-    page = Reader(replay.replay_widget(games, solver, games[1]["secret"], "greedy").data).text
-    assert f"greedy: {games[1]['secret'].upper()}" in page and "loser" not in page
+def test_without_a_front_end_a_table_stands_in_for_the_widget(headless, shown, small_games):
+    """Nothing waits, nothing needs a comm, nothing runs a script; the same games are there."""
+    secret = small_games[0]["secret"]
+    page = replay.replay_widget(shown).data
+    assert all(f"<b>{name}</b>: {secret.upper()}" in page for name in ("loser", "nonwords", "greedy"))
+    assert "<script" not in page
+    other = small_games[1]["secret"]
+    page = replay.replay_widget(shown, other, "greedy").data
+    assert f"<b>greedy</b>: {other.upper()}" in page and "loser" not in page
 
 
-def test_games_that_were_not_saved_are_named(headless, games) -> None:
-    """A wrong secret, a wrong player, and no games at all: one sentence each."""
-    with pytest.raises(ValueError, match="no game of 'zzzzz' was saved"):
-        replay.replay_widget(games, secret="zzzzz")
-    with pytest.raises(ValueError, match="no game by 'nobody' was saved"):
-        replay.replay_widget(games, player="nobody")
-    with pytest.raises(ValueError, match="run notebook 04_eval first"):
-        replay.replay_widget([])
+def test_the_widget_sends_the_pieces_of_the_games_it_is_asked_for(front_end, shown, monkeypatch):
+    sent = with_answers(monkeypatch)
+    widget = replay.replay_widget(shown, shown.secrets[1], "greedy")
+    index = widget.data
+    json.dumps(index)
+    assert index["secrets"][index["secret"]] == shown.secrets[1] and index["player"] == 2
+    assert index["views"][replay.MOST_REGRET] is None and index["of_secret"][0] == [0, 4, 8]
+    assert not sent
+
+    ask(widget, games=[4, 8])
+    [answer] = sent
+    assert set(answer["games"]) == {4, 8}
+    piece, record = answer["games"][4], shown.games[4]
+    assert len(piece["rows"]) == len(piece["turns"]) == len(record["turns"]) > 1
+    assert "not a word of this game" in piece["rows"][0] and "Turn 2" in piece["turns"][1]
+
+    ask(widget, view=replay.MOST_REGRET, player=0)
+    assert sent[-1] == {"view": replay.MOST_REGRET, "ranked": shown.by_regret("loser")}
 
 
-# With one ----------------------------------------------------------------------------------------
+def test_a_failure_is_told_to_the_view(front_end, shown, monkeypatch):
+    sent = with_answers(monkeypatch)
+    widget = replay.replay_widget(shown)
+    with pytest.raises(IndexError):
+        widgets_answer = widget._msg_callbacks.callbacks[-1]
+        widgets_answer(widget, {"games": [999]}, [])
+    assert sent == [{"error": "IndexError: list index out of range"}]
 
 
-def parts(widget, kind: type) -> dict:
-    """The widgets of a kind inside a box, by description (buttons, dropdowns) or in order."""
-    inside = [
-        w
-        for child in widget.children
-        for w in ([child] if not hasattr(child, "children") else child.children)
-    ]
-    found = [w for w in inside if type(w) is kind]
-    return {getattr(w, "description", "") or number: w for number, w in enumerate(found)}
+def test_another_run_is_opened_when_it_is_chosen(front_end, shown, small_games, small_solver, monkeypatch):
+    """Only runs that were offered are opened."""
+    opened = []
+    other = replay.Replay("results/other", small_games[8:], small_solver)
+    monkeypatch.setattr(replay, "open_run", lambda folder: opened.append(folder) or other)
+    sent = with_answers(monkeypatch)
+    widget = replay.replay_widget(shown, others=["results/other"])
+    assert widget.data["runs"] == ["results/demo", "results/other"]
+    ask(widget, run="../elsewhere")
+    assert not opened and widget.data["run"] == "results/demo"
+    ask(widget, run="results/other")
+    assert widget.data["run"] == "results/other" and widget.data["players"] == ["greedy"]
+    ask(widget, games=[0])
+    assert "greedy" in sent[-1]["games"][0]["head"]
 
 
-def test_the_replay_steps_and_filters(notebook, games, solver) -> None:
-    """Filters leave only secrets with such a game; the slider hides later turns."""
-    widget = replay.replay_widget(games, solver)
-    controls = parts(widget, ipywidgets.Dropdown)
-    step, view = parts(widget, ipywidgets.IntSlider)["turn"], parts(widget, ipywidgets.HTML)[0]
-    assert len(controls["secret"].options) == 4
-    assert all(name in view.value for name in ("loser", "nonwords", "greedy"))
-
-    controls["player"].value = "greedy"
-    assert "loser" not in view.value
-    controls["games"].value = "lost"
-    assert controls["secret"].options == () and "No game of this kind" in view.value
-    controls["games"].value = "won"
-    assert len(controls["secret"].options) == 4
-
-    step.value = 0
-    assert "Turn" not in view.value
-    step.value = 1
-    assert "Turn 1" in view.value
-
-    controls["player"].value, controls["games"].value = "nonwords", "with a non-word"
-    assert len(controls["secret"].options) == 4 and "not a word of this game" in view.value
+# A page ------------------------------------------------------------------------------------------
 
 
-def test_a_person_plays_a_game(notebook, words, rules, solver) -> None:
-    """Refused guesses say why and use no turn; the board grows; advice counts; a win ends the game."""
-    secret = words.answers[3]
-    widget = replay.play_widget(words, rules, solver, secret)
-    buttons, texts = parts(widget, ipywidgets.Button), parts(widget, ipywidgets.HTML)
-    entry, board, message = parts(widget, ipywidgets.Text)[0], texts[0], texts[1]
-
-    def guess(text: str) -> str:
-        entry.value = text
-        buttons["Guess"].click()
-        return message.value
-
-    assert "has 5 letters" in guess("abc")
-    assert "ZZZZZ is not in the list of 64 words" in guess("zzzzz")
-    assert "<script>" not in guess("<script>alert(1)</script>")
-    assert "✓" not in board.value and "×" not in board.value
-    buttons["Ask solver"].click()
-    assert "64 words fit all feedback" in message.value
-
-    guess(f" {words.answers[0].upper()} ")
-    assert entry.value == "" and Reader(board.value).text[0:10:2] == words.answers[0].upper()
-    assert guess(secret) == "Won in 2."
-    assert "game is over" in guess(words.answers[0])
-
-    buttons["New game"].click()
-    assert "✓" not in board.value and message.value == ""
+def unpacked(line: str):
+    return json.loads(gzip.decompress(base64.b64decode(line)))
 
 
-def test_hard_mode_is_switched_between_games_and_refuses_with_the_hint(
-    notebook, words, rules, solver
-) -> None:
-    """The switch is locked while a game is on; the advice then keeps the hints too."""
-    secret = words.answers[3]
-    widget = replay.play_widget(words, rules, solver, secret)
-    hard = parts(widget, ipywidgets.Checkbox)["hard mode"]
-    entry, message = parts(widget, ipywidgets.Text)[0], parts(widget, ipywidgets.HTML)[1]
-    buttons = parts(widget, ipywidgets.Button)
-    hard.value = True
-    hinted = [w for w in words.answers if w != secret and set(w) & set(secret)]
-    first = hinted[0]
-    state = Game(words, Rules(**{**rules.to_dict(), "hard_mode": True}), secret)
-    state.play(first)
-    breaking = next(w for w in words.answers if "Hard mode" in replay.refusal(w, state))
-    entry.value = first
-    buttons["Guess"].click()
-    assert hard.disabled
-    entry.value = breaking
-    buttons["Guess"].click()
-    assert message.value == replay.refusal(breaking, state)
-    buttons["Ask solver"].click()
-    assert "Best guess" in message.value
+def test_a_page_holds_all_games_and_needs_nothing_else(
+    shown, tmp_path, monkeypatch, small_games, small_solver
+):
+    """One file without an address in it; what a model wrote cannot leave its pack of letters."""
+    nasty = "</script><script>alert(1)</script>"
+    games = [*small_games[:-1], {**small_games[-1], "player": nasty}]
+    monkeypatch.setattr(replay, "open_run", lambda folder: replay.Replay("demo", games, small_solver))
+    (tmp_path / "04_eval").mkdir()
+    page = replay.write_page(tmp_path).read_text()
+    assert "http" not in page and not re.search(r"(src|href)=\"(?!data:)", page)
+    assert page.count("</script>") == 2 and "alert(1)" not in page
+    lines = page.split('id="wordle-games">\n')[1].split("\n</script>")[0].split("\n")
+    index = unpacked(lines[0])
+    assert index["players"][-1] == nasty and sorted(index["views"][replay.MOST_REGRET]) == list(range(12))
+    assert len(lines) == 1 + len(index["secrets"])
+    for secret, line in zip(index["of_secret"], lines[1:], strict=True):
+        assert {int(number) for number in unpacked(line)} == set(secret)
+    assert "&lt;/script&gt;" in unpacked(lines[-1])["11"]["head"]
 
 
-def test_a_lost_game_names_the_word(notebook, words, rules, solver) -> None:
-    """After six legal wrong guesses the board is full and the word is told."""
-    secret = words.answers[3]
-    widget = replay.play_widget(words, rules, solver, secret)
-    entry, message = parts(widget, ipywidgets.Text)[0], parts(widget, ipywidgets.HTML)[1]
-    for word in words.answers[4:10]:
-        entry.value = word
-        parts(widget, ipywidgets.Button)["Guess"].click()
-    assert message.value == f"Lost: the word was {secret.upper()}."
+def test_report_games_writes_the_page_of_a_run(capsys, tmp_path):
+    import shutil
+
+    from conftest import ROOT
+
+    for stage in ("01_data_synthesis", "04_eval"):
+        shutil.copytree(ROOT / "results" / "reference" / "cpu-demo" / stage, tmp_path / "demo" / stage)
+    assert main(["report", str(tmp_path / "demo"), "--games"]) == 0
+    assert capsys.readouterr().out == f"games in {tmp_path}/demo/04_eval/games.html\n"
+    assert (tmp_path / "demo" / "04_eval" / "games.html").stat().st_size < 2**20
+    assert main(["report", str(tmp_path / "nothing"), "--games"]) == 2
+    assert "run notebook 04_eval first" in capsys.readouterr().err
 
 
-def test_a_secret_outside_the_list_is_refused(headless, words, rules, solver) -> None:
-    """It could never be guessed."""
-    with pytest.raises(ValueError, match="'zzzzz' is not among the 64 allowed guesses"):
-        replay.play_widget(words, rules, solver, "zzzzz")
-
-
-def test_before_and_after_is_a_pair_on_one_secret_that_training_gained(games):
-    by_player = evaluate.by_player(games)
-    trained = {"untrained": by_player["loser"], "grpo": by_player["greedy"]}
-    before, after = replay.before_and_after(trained)
-    assert before["secret"] == after["secret"] and after["won"] and not before["won"]
-    assert replay.before_and_after({"untrained": by_player["greedy"], "grpo": by_player["greedy"]}) is None
-    assert replay.before_and_after({"greedy": by_player["greedy"]}) is None
+def test_the_runs_to_choose_from_are_those_with_games(project):
+    for name, status in (("a", "done"), ("b", "running"), ("reference/c", "done")):
+        stage = project / "results" / name / "04_eval"
+        stage.mkdir(parents=True)
+        (stage / "status.json").write_text(json.dumps({"status": status}))
+        (stage / "games.jsonl").touch()
+    assert replay.evaluated_runs() == ["results/a", "results/reference/c"]

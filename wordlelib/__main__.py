@@ -140,28 +140,17 @@ def evaluate_endpoint(args: argparse.Namespace) -> None:
 
 def play(args: argparse.Namespace) -> None:
     """Let a model play one game and print every turn."""
-    from wordlelib import data, models, players
+    from wordlelib import players
     from wordlelib.evaluate import play_games
     from wordlelib.prompts import printable
-    from wordlelib.rules import Rules
-    from wordlelib.words import load_words
 
-    inside = [folder / "01_data_synthesis" for folder in Path(args.model).resolve().parents]
-    if made := [folder for folder in inside if (folder / data.CARD).is_file()]:
-        source = data.load(made[0])
-        words, rules = source.words, source.rules
-    else:
-        words = load_words()
-        rules = Rules(words.sha256["answers"], words.sha256["allowed"])
+    words, rules = players.saved_game(args.model)
     secret = args.secret.lower()
     if secret not in words.dictionary:
         raise ValueError(
             f"{secret!r} is not among the {len(words.allowed):,} allowed words of this model's game"
         )
-    folder = Path(args.model)
-    model, tokenizer = models.load(folder.resolve() if folder.is_dir() else args.model, rules)
-    generate = players.transformers_generator(model, tokenizer, args.max_completion_length)
-    player = players.model_player(generate, tokenizer, rules)
+    player = players.saved_player(args.model, rules, args.max_completion_length)
     [record] = play_games(player, [secret], words, rules, name="model")
     for number, turn in enumerate(record["turns"], 1):
         guess, said = turn["guess"] or "no guess", turn["feedback"] or turn["rule"] or turn["reason"]
@@ -209,7 +198,12 @@ def report_runs(args: argparse.Namespace) -> None:
         plan.update_page()
     if not (args.runs or args.readme):
         raise ValueError("name at least one run folder, or --readme")
-    if args.keep or args.readme:
+    if args.games:
+        from wordlelib import replay
+
+        for folder in args.runs:
+            print("games in", runs.shown_path(replay.write_page(folder)))
+    if args.keep or args.readme or args.games:
         return
     if args.html:
         from wordlelib import page
@@ -221,6 +215,13 @@ def report_runs(args: argparse.Namespace) -> None:
         print(report.sweep_report(folder, markdown=True)) if args.markdown else show_sweep(folder.resolve())
     if others := [folder for folder in args.runs if folder not in swept]:
         print((report.markdown if args.markdown else report.terminal_table)(others))
+
+
+def watch(args: argparse.Namespace) -> None:
+    """Print a line whenever the training of a run has logged something, until it ends."""
+    from wordlelib import watch
+
+    watch.follow(args.run)
 
 
 def bench(args: argparse.Namespace) -> int:
@@ -330,6 +331,10 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--out", type=Path, help="folder for --html (report in the first run)")
     sub.add_argument("--keep", action="store_true", help="copy them, without weights, to results/reference")
     sub.add_argument("--readme", action="store_true", help="write results and plans into the pages")
+    sub.add_argument("--games", action="store_true", help="write a page to step through all games offline")
+
+    sub = command("watch", watch, "follow the training of a run as text")
+    sub.add_argument("run", type=local_folder, help="run folder whose 02_sft or 03_grpo is running")
 
     sub = command("bench", bench, "measure the fast paths, or training on a GPU")
     sub.add_argument("--gpu", action="store_true", help="training on one GPU; the other options go with it")

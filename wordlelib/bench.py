@@ -10,6 +10,7 @@ import math
 import os
 import platform
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,10 +24,11 @@ import numpy as np
 
 from wordlelib import game, rewards
 from wordlelib.data import state_row
-from wordlelib.evaluate import iter_games, summarise
+from wordlelib.evaluate import iter_games, summarise, write_games
 from wordlelib.game import Game, History, is_consistent, score
 from wordlelib.players import solver_player
 from wordlelib.prompts import THINK, completion, parse_guess
+from wordlelib.replay import Games, Replay
 from wordlelib.rules import rules_for
 from wordlelib.solver import Solver, greedy, guess_counts, pattern_matrix
 from wordlelib.teachers import non_word, solver_turn
@@ -39,6 +41,7 @@ OPENER, TOTAL = "salet", 7946
 GAMES, EARLY = 2000, 500
 RECORDED, DISTINCT = 1_000_000, 20_000  # games summarised, and how many of them were played apart
 STATES = 512
+REPLAYED = 6  # players
 HEAVY_MODULES = {"models", "training", "callbacks"}  # these may load torch
 
 
@@ -228,6 +231,32 @@ def _games(solver: Solver) -> Iterator[Row]:
     )
 
 
+def _replay(solver: Solver) -> Iterator[Row]:
+    """Opening the games of `REPLAYED` players for replay, and going from one secret to the next."""
+    words, rules = solver.words, solver.rules
+    secrets = (words.answers * 2)[:GAMES]
+    player = solver_player(solver, "random_consistent")
+    played = list(iter_games(player, secrets, words, rules, name="games"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "games.jsonl"
+        write_games(path, ({**game, "player": f"player {n}"} for n in range(REPLAYED) for game in played))
+        shown: list[Replay] = []
+        opening = best_seconds(lambda: shown.append(Replay("bench", Games(path, rules), solver)))
+        opening += best_seconds(shown[0].index)
+        steps = [
+            best_seconds(lambda secret=secret: [shown[0].pieces(n) for n in _of(shown[0], secret)])
+            for secret in shown[0].secrets[: GAMES // 20]
+        ]
+    games = len(shown[0].games)
+    yield row(f"opening {games:,} games for replay", opening, "s", 2, None, "read, checked and filtered")
+    note = f"median of {len(steps)}, the slowest {max(steps):.3f} s; {REPLAYED} boards with the solver's view"
+    yield row("replay, on to the next secret", statistics.median(steps), "s", 0.1, None, note)
+
+
+def _of(shown: Replay, secret: str) -> list[int]:
+    return [shown.numbers[secret, player] for player in shown.players]
+
+
 def _recorded(solver: Solver) -> Iterator[Row]:
     """Time and memory of the summary of a file of games, in a process of its own."""
     rng = random.Random(0)
@@ -302,6 +331,7 @@ def rows() -> Iterator[Row]:
     yield _matrix(words)
     yield _greedy(words)
     yield _rewards(solver)
+    yield from _replay(solver)
     yield from _recorded(solver)
     yield _import(["wordlelib"], "import wordlelib")
     names = {path.stem for path in Path(__file__).parent.glob("[a-z]*.py")} - HEAVY_MODULES

@@ -12,6 +12,7 @@ import random
 import zlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,23 +94,30 @@ def read_jsonl(path: str | Path) -> list[Row]:
 
 def iter_jsonl(path: str | Path) -> Iterator[Row]:
     """The rows of `read_jsonl` one by one, for files larger than memory; same errors."""
+    with whole_archive(path), gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as lines:
+        for number, line in enumerate(lines, 1):
+            yield parse_line(line, f"{path}, line {number}")
+
+
+@contextmanager
+def whole_archive(path: str | Path) -> Iterator[None]:
+    """Turn the errors of a damaged gzip file into a ValueError that names it."""
     try:
-        yield from _json_lines(path)
+        yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path}: not a whole gzip file ({error})") from None
 
 
-def _json_lines(path: str | Path) -> Iterator[Row]:
-    with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                half = "" if line.endswith(b"\n") else "; the file seems half written"
-                raise ValueError(f"{path}, line {number}: not JSON ({error}){half}") from None
-            if not isinstance(row, dict):
-                raise ValueError(f"{path}, line {number}: {type(row).__name__} where an object should stand")
-            yield row
+def parse_line(line: bytes, where: str) -> Row:
+    """The JSON object of one line; ValueError, beginning with `where`, for anything else."""
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        half = "" if line.endswith(b"\n") else "; the file seems half written"
+        raise ValueError(f"{where}: not JSON ({error}){half}") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"{where}: {type(row).__name__} where an object should stand")
+    return row
 
 
 def write_jsonl(path: str | Path, rows: Iterable[Row]) -> None:

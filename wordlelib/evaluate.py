@@ -31,6 +31,7 @@ RECORD_FIELDS = {"secret", "turns", "won", "n_guesses", "player", "seed", "rules
 CONDITIONS = ("preplayed", "retries", "discarded")
 # Players whose difference says what GRPO bought: over SFT, and over as many minutes of more SFT.
 COMPARISONS = (("grpo", "sft"), ("grpo", "sft_continued"))
+SAMPLES, SAMPLE_LENGTH = 3, 300  # texts of a log row, and their characters
 TRIES = 1000  # draws for one random pre-played turn: under hard mode few words may be legal
 
 
@@ -81,7 +82,7 @@ def iter_games(
             _check_texts(texts, len(playing), name)
             for i, text in zip(playing, texts, strict=True):
                 terms[i].append(rewards(text, games[i].history, games[i].secret) if rewards else {})
-                games[i].play(*_parsed(text, rules), str(text))
+                games[i].play(*parsed(text, rules), str(text))
             if on_turn:
                 on_turn(start + sum(game.done for game in games), len(secrets))
         for game, s, n, turn_terms in zip(games, seeds, given, terms, strict=True):
@@ -106,8 +107,8 @@ def validation_secrets(secrets: Sequence[str], seed: int, number: int) -> list[s
 def validation(player: Player, secrets: Sequence[str], words: Words, rules: Rules, seed: int) -> Validation:
     """What training calls at each validation: plays its `validation_secrets` by the strict rules.
 
-    Gives `val_win_rate`, and the secrets by name as `val_won` and `val_lost`. The same seed and number
-    play the same secrets, also after a resume.
+    Gives `val_win_rate`, the secrets by name as `val_won` and `val_lost`, and `samples` of what was written.
+    The same seed and number play the same secrets, also after a resume.
     """
 
     def measure(number: int) -> dict[str, Any]:
@@ -115,7 +116,9 @@ def validation(player: Player, secrets: Sequence[str], words: Words, rules: Rule
         games = play_games(player, drawn, words, rules, name="validation", seed=seed)
         won = [game["secret"] for game in games if game["won"]]
         lost = [secret for secret in drawn if secret not in won]
-        return {"val_win_rate": len(won) / len(games), "val_won": won, "val_lost": lost}
+        samples = [game["turns"][-1]["text"] for game in games[:SAMPLES]]
+        shown = {"samples": [text[:SAMPLE_LENGTH] for text in samples]}
+        return {"val_win_rate": len(won) / len(games), "val_won": won, "val_lost": lost, **shown}
 
     return measure
 
@@ -151,7 +154,8 @@ def _check_lists(secrets: Sequence[str], words: Words, rules: Rules) -> None:
         raise ValueError(f"secret {unknown[0]!r} is not an allowed guess, so its game cannot be won")
 
 
-def _parsed(text: str, rules: Rules) -> Parsed:
+def parsed(text: str, rules: Rules) -> Parsed:
+    """The guess in what a player returned, or why there is none; nothing is read from a failure."""
     failed = isinstance(text, Failed)
     return Parsed(None, FAILED) if failed else parse_guess(text, rules.length, rules.alphabet)
 
@@ -213,21 +217,24 @@ def read_games(path: str | Path, rules: Rules | None = None) -> list[Record]:
     records = read_jsonl(path)
     digest = rules.digest if rules else None
     for number, record in enumerate(records, 1):
-        where = f"{path}, line {number}"
-        if missing := sorted(RECORD_FIELDS - set(record)):
-            raise ValueError(f"{where}: not a game record, {missing[0]!r} is missing")
+        check_record(record, f"{path}, line {number}", digest)
         digest = digest or record["rules"]
-        if record["rules"] != digest:
-            raise ValueError(
-                f"{where}: played under rules {record['rules']}, not {digest}; never mix the two"
-            )
-        try:
-            won = won_in(record) is not None
-        except (KeyError, TypeError):
-            raise ValueError(f"{where}: not a game record, its `turns` lack a field") from None
-        if record["won"] != won or record["n_guesses"] != len(record["turns"]):
-            raise ValueError(f"{where}: `won` or `n_guesses` contradicts the moves of {record['secret']!r}")
     return records
+
+
+def check_record(record: Record, where: str, digest: str | None) -> None:
+    """Raise ValueError, beginning with `where`, unless this is a whole game under the rules `digest` (any
+    without one) whose `won` and `n_guesses` are those of its moves."""
+    if missing := sorted(RECORD_FIELDS - set(record)):
+        raise ValueError(f"{where}: not a game record, {missing[0]!r} is missing")
+    if record["rules"] != (digest or record["rules"]):
+        raise ValueError(f"{where}: played under rules {record['rules']}, not {digest}; never mix the two")
+    try:
+        won = won_in(record) is not None
+    except (KeyError, TypeError):
+        raise ValueError(f"{where}: not a game record, its `turns` lack a field") from None
+    if record["won"] != won or record["n_guesses"] != len(record["turns"]):
+        raise ValueError(f"{where}: `won` or `n_guesses` contradicts the moves of {record['secret']!r}")
 
 
 def by_player(records: Iterable[Record]) -> dict[str, list[Record]]:

@@ -134,6 +134,9 @@ PARAMETERS: dict[str, dict[str, Param]] = {
     "00_play_and_solve": {
         "secret": Param(str, "secret word, empty for a random one", "word"),
         "hard_mode": Param(bool, "revealed hints must be used"),
+        "model": Param(str, "saved model to play against, on the words of its run", "folder"),
+        "answers_file": Param(str, "your own list of secrets to play, empty for the shipped one", "file"),
+        "allowed_file": Param(str, "guesses allowed with it, empty for its secrets only", "file"),
         "seed": RUN["seed"],
     },
     "01_data_synthesis": {

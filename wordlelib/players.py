@@ -10,9 +10,10 @@ from typing import Any
 from wordlelib import params
 from wordlelib.game import History
 from wordlelib.prompts import completion, messages
-from wordlelib.rules import Rules
+from wordlelib.rules import Rules, rules_for
 from wordlelib.runs import Run, read_yaml, shown_path
 from wordlelib.solver import POLICIES, Solver
+from wordlelib.words import Words, load_words
 
 # (histories, one seed a game) -> one raw completion text a history. The seed of a game stays the
 # same over its turns; `len(history)` tells them apart.
@@ -249,6 +250,27 @@ def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[s
         model, tokenizer = models.load(folder, solver.rules, trained.seed)
         generate = transformers_generator(model, tokenizer, length, temperature, config.batch_size)
     return model_player(generate, tokenizer, solver.rules)
+
+
+def saved_game(model: str) -> tuple[Words, Rules]:
+    """Words and rules that a saved model plays: of the run that its folder lies in, else the shipped ones."""
+    from wordlelib import data
+
+    inside = [parent / data.STAGE for parent in Path(model).resolve().parents]
+    if made := [stage for stage in inside if (stage / data.CARD).is_file()]:
+        source = data.load(made[0])
+        return source.words, source.rules
+    words = load_words()
+    return words, rules_for(words)
+
+
+def saved_player(model: str, rules: Rules, max_completion_length: int = 64) -> Player:
+    """A saved model (folder or hub name) as a player; raises as `models.load` does."""
+    from wordlelib import models
+
+    folder = Path(model)
+    loaded, tokenizer = models.load(folder.resolve() if folder.is_dir() else model, rules)
+    return model_player(transformers_generator(loaded, tokenizer, max_completion_length), tokenizer, rules)
 
 
 def endpoint_metrics(run: Run, records: Sequence[dict[str, Any]]) -> dict[str, Any]:

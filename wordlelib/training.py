@@ -453,8 +453,10 @@ def _whole_games(
     return Task(row, [rollouts.reward_function(solver.rules)], lambda *now: [1.0], rollout_func)
 
 
-def _group_health(group_size: int, solver: Solver) -> Callable[..., list[float]]:
+def _group_health(group_size: int, solver: Solver, samples: list[str]) -> Callable[..., list[float]]:
     """A reward function that logs `completion_statistics` on the way; its value is 1 for a well-formed text.
+
+    It leaves some of the texts in `samples`, each of another group.
 
     Of a game, one turn stands for all.
     """
@@ -464,6 +466,7 @@ def _group_health(group_size: int, solver: Solver) -> Callable[..., list[float]]
         texts = columns.get("text") or [rewards.text_of(completion) for completion in completions]
         for name, value in completion_statistics(texts, group_size, solver).items():
             columns["log_metric"](name, value)
+        samples[:] = [text[: evaluate.SAMPLE_LENGTH] for text in texts[::group_size][: evaluate.SAMPLES]]
         return [float(is_well_formed(text, rules.length, rules.alphabet)) for text in texts]
 
     return group_health
@@ -497,6 +500,7 @@ def grpo(
     rules = solver.rules
     parts: dict[str, float] = {}
     games: dict[str, float] = {}
+    samples: list[str] = []
     if hasattr(model, "load_lora"):  # hands the present adapter to the engine
         model.load_lora = timed(model.load_lora, "sync", parts)
     generate = players.policy_generator(model, tokenizer, config.max_completion_length, config.temperature)
@@ -515,7 +519,7 @@ def grpo(
         return rows
 
     def games_once(row: Row) -> Row:
-        taken = dict(games)
+        taken: dict[str, Any] = {**games, "samples": list(samples)}
         games.clear()
         due = config.eval_every and "loss" in row and row["step"] % config.eval_every == 0
         return taken | (measure(row["step"] // config.eval_every) if due else {})
@@ -553,7 +557,7 @@ def grpo(
         train_dataset=Dataset.from_dict(
             {"row": range((config.max_steps or UNLIMITED_STEPS) * config.batch_size // config.group_size)}
         ).with_transform(lambda batch: _columns([task.row(i) for i in batch["row"]])),
-        reward_funcs=[*task.functions, _group_health(config.group_size, solver)],
+        reward_funcs=[*task.functions, _group_health(config.group_size, solver, samples)],
         rollout_func=task.rollout_func,
         processing_class=tokenizer,
         callbacks=[step_log, saving, guard],

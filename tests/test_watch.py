@@ -1,0 +1,156 @@
+"""Watching a training: torn lines, restarted runs, what is shown, and hostile samples."""
+
+import json
+import os
+
+import pytest
+
+from wordlelib import evaluate, runs, watch
+from wordlelib.__main__ import main
+
+
+@pytest.fixture
+def stage(tmp_path):
+    """A GRPO stage that is running, with a log of three rows."""
+    folder = tmp_path / "run" / "03_grpo"
+    folder.mkdir(parents=True)
+    set_status(folder, "running")
+    for step in (1, 2, 3):
+        append(folder, row(step))
+    return folder
+
+
+def row(step, **more):
+    shown = {"step": step, "minutes": step / 10, "reward": step / 4, "frac_reward_zero_std": 0.25}
+    return {**shown, "memory_gib": 0.5, "samples": [f"<guess>w{step}</guess>"], **more}
+
+
+def append(folder, content):
+    with open(folder / "log.jsonl", "a") as file:
+        file.write(content if isinstance(content, str) else json.dumps(content) + "\n")
+
+
+def set_status(folder, status):
+    (folder / "status.json").write_text(json.dumps({"status": status}))
+
+
+def test_a_torn_last_line_waits_for_its_end(stage):
+    follower = watch.Follower(stage / "log.jsonl")
+    assert [r["step"] for r in follower.look()] == [1, 2, 3]
+    whole = json.dumps(row(4)) + "\n"
+    append(stage, whole[:30])
+    assert len(follower.look()) == 3
+    append(stage, whole[30:])
+    assert [r["step"] for r in follower.look()] == [1, 2, 3, 4] and follower.damaged == 0
+
+
+def test_only_what_is_new_is_read(stage, monkeypatch):
+    follower = watch.Follower(stage / "log.jsonl")
+    follower.look()
+    parsed = []
+    loads = json.loads
+    monkeypatch.setattr(watch.json, "loads", lambda line: parsed.append(line) or loads(line))
+    append(stage, row(4))
+    follower.look()
+    assert len(parsed) == 1
+
+
+def test_a_restarted_run_is_read_from_its_beginning(stage):
+    """Both a resume, which writes the log anew with fewer rows, and a log that was emptied in place."""
+    follower = watch.Follower(stage / "log.jsonl")
+    follower.look()
+    runs.write_text(stage / "log.jsonl", json.dumps(row(1)) + "\n")
+    append(stage, row(2, reward=9.0))
+    append(stage, row(3))
+    assert [r["reward"] for r in follower.look()] == [0.25, 9.0, 0.75]
+    os.truncate(stage / "log.jsonl", 0)
+    append(stage, row(7))
+    assert [r["step"] for r in follower.look()] == [7]
+    (stage / "log.jsonl").unlink()
+    assert follower.look() == []
+
+
+def test_a_line_that_is_no_json_is_counted_and_passed_over(stage):
+    append(stage, "\x00\x00\x00\n[1]\n")
+    append(stage, row(4))
+    watched = watch.Watched(stage.parent)
+    assert len(watched.look()) == 4 and "2 unreadable lines" in watched.heading()
+
+
+def test_the_stage_that_runs_is_watched_else_the_latest(stage):
+    sft = stage.parent / "02_sft"
+    sft.mkdir()
+    set_status(sft, "running")
+    set_status(stage, "done")
+    append(sft, {"step": 5, "loss": 1.5})
+    watched = watch.Watched(stage.parent)
+    assert watched.look() == [{"step": 5, "loss": 1.5}] and watched.stage == "02_sft" and not watched.ended
+    set_status(sft, "done")
+    watched.look()
+    assert watched.stage == "03_grpo" and watched.ended
+    (stage / "status.json").unlink()
+    watched.look()
+    assert watched.stage == "02_sft" and not watched.ended  # GRPO may follow
+    assert watch.Watched(stage.parent / "nothing").look() == []
+
+
+def test_a_line_of_text_has_what_matters(stage):
+    append(stage, row(4, games_win_rate=0.5, reward=None))
+    rows = watch.Watched(stage.parent).look()
+    assert watch.line(rows) == (
+        "step 4, 0.4 min; reward 0.750; games won 50.0%; groups without spread 25.0%; memory, GiB 0.50"
+    )
+    assert watch.line([]) == "no step is logged yet"
+
+
+def test_watch_prints_news_until_the_end(stage, capsys, monkeypatch):
+    """Rows that come while it sleeps are printed once; then the end with samples."""
+    todo = [lambda: append(stage, row(4)), lambda: None, lambda: set_status(stage, "failed")]
+    monkeypatch.setattr(watch.time, "sleep", lambda seconds: todo.pop(0)())
+    assert main(["watch", str(stage.parent)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:15] for line in lines[:2]] == ["03_grpo step 3,", "03_grpo step 4,"]
+    assert lines[2].endswith("03_grpo: failed") and lines[4:] == [
+        "samples of completions:",
+        "    <guess>w4</guess>",
+    ]
+
+
+def test_samples_are_shown_as_text(stage, headless):
+    append(stage, row(4, samples=["<script>alert(1)</script>", "\u202ex\x00", "A" * 50_000]))
+    page = watch.watch_widget(stage.parent).data
+    assert "&lt;script&gt;" in page and "<script" not in page and "\\u202ex\\u0000" in page
+    assert len(page) < 30_000 and page.count("<svg") == 3
+    rows = watch.Watched(stage.parent).look()
+    assert "\x00" not in watch.text(watch.Watched(stage.parent), rows)
+
+
+def test_a_curve_goes_from_the_first_step_to_the_last_between_its_lowest_and_highest_value(stage, headless):
+    append(stage, row(5, reward=0.0))
+    page = watch.watch_widget(stage.parent).data
+    assert '<path d="M0.0 58.0L80.0 32.0L160.0 6.0L320.0 84.0"/>' in page
+    assert "0 to 0.75, steps 1 to 5" in page
+    many = [{"step": n, "reward": n % 7} for n in range(5000)]
+    assert watch.html(watch.Watched(stage.parent), many).count("L") < 2 * watch.POINTS
+
+
+def test_the_widget_answers_with_the_present_state(stage, front_end):
+    widget = watch.watch_widget(stage.parent)
+    assert "step 3" in widget.data["html"] and "03_grpo: running" in widget.data["html"]
+    append(stage, row(4))
+    set_status(stage, "done")
+    widget._handle_custom_msg({"news": True}, [])
+    assert "step 4" in widget.data["html"] and "03_grpo: done" in widget.data["html"]
+
+
+def test_an_empty_run_and_odd_rows_are_shown(tmp_path, headless):
+    assert "no training has begun" in watch.watch_widget(tmp_path).data
+    odd = [{"samples": "x"}, {"step": "a", "reward": True}, {"reward": 2.0}, {"step": 3, "reward": 1.0}]
+    assert watch.samples(odd) == [] and watch.latest(odd) == {"reward": 1.0}
+
+
+def test_validation_leaves_samples_in_the_log(small_words, small_rules):
+    measure = evaluate.validation(
+        lambda h, s: ["x" * 999] * len(h), small_words.answers[:6], small_words, small_rules, 0
+    )
+    assert measure(1)["samples"] == ["x" * evaluate.SAMPLE_LENGTH] * evaluate.SAMPLES
