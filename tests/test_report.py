@@ -197,31 +197,35 @@ def readme(tmp_path):
 
 
 def test_the_readme_is_filled_between_its_markers_and_nowhere_else(tmp_path, readme):
-    """Each row names its folder and the command that repeats it; a second update changes nothing."""
+    """Each row points to its folder and the command that repeats it; a second update changes nothing."""
     make_run(tmp_path / "reference" / "cpu-demo")
     make_run(tmp_path / "reference" / "mine", replace(RULES, turns=7), names=["seven_turns"])
     update_readme(readme, tmp_path / "reference")
     text = readme.read_text()
     assert text.startswith(f"# Title\n\n{START}\nRules ") and text.endswith(f"\n{END}\n\nThe rest.\n")
-    rows = [line for line in text.splitlines() if line.startswith("| greedy |")]
-    assert all(str(tmp_path / "reference" / "cpu-demo") in row for row in rows[:2])
+    [row] = [line for line in text.splitlines() if line.startswith("| greedy |")]
+    assert row.startswith("| greedy | 60.0% |") and row.endswith("| [1] |")
+    assert row.count("%") == 7, "all and held-out secrets in one row"
+    folder = tmp_path / "reference" / "cpu-demo"
     command = "`python -m wordlelib run --recipe cpu-demo --out results/cpu-demo --stages 04_eval`"
-    assert all(command in row for row in rows[:2])
-    seven = [line for line in text.splitlines() if line.startswith("| seven_turns |")]
-    assert all(command.replace("results/cpu-demo", "results/mine") in row for row in seven)
-    assert text.count("Rules ") == 2 and len(seven) == 2, "other rules, another table"
+    assert f"- [1] `{folder}`, repeated by {command}\n" in text
+    [seven] = [line for line in text.splitlines() if line.startswith("| seven_turns |")]
+    assert seven.endswith("| [1] |") and command.replace("results/cpu-demo", "results/mine") in text
+    assert text.count("Rules ") == 2, "other rules, another table"
+    full = (tmp_path / "reference" / "README.md").read_text().splitlines()
+    rows = [line for line in full if line.startswith("| greedy |")]
+    assert len(rows) == 2 and all(str(folder) in line and command in line for line in rows)
     check_readme(readme, tmp_path / "reference")
     update_readme(readme, tmp_path / "reference")
     assert readme.read_text() == text
 
 
-def test_the_readme_counts_the_same_games_by_the_rules_of_others(tmp_path, readme):
+def test_the_full_page_counts_the_same_games_by_the_rules_of_others(tmp_path, readme):
     """Trained players alone, and no pool of training secrets without the data card that names them."""
     make_run(tmp_path / "reference" / "run")
     update_readme(readme, tmp_path / "reference")
-    part = (
-        readme.read_text().partition("scoring rules of others:\n\n")[2].partition(f"\n{END}")[0].splitlines()
-    )
+    text = (tmp_path / "reference" / "README.md").read_text()
+    part = text.partition("scoring rules of others:\n\n")[2].splitlines()
     assert [line.split()[1] for line in part] == ["sft", "grpo", "Farthest"]
     assert "*strict* 30.0%, *credit above 0*" in part[0] and "training secrets" not in part[0]
 

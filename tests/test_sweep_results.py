@@ -71,7 +71,7 @@ def test_the_report_of_a_sweep_needs_its_table_alone(tmp_path, capsys):
 
 def test_the_readme_says_of_the_kept_sweep_what_its_table_says():
     rows = sweep_results.read_table(ROOT / "results" / "reference" / "grpo-beta")
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "notebooks" / "sweeps.md").read_text(encoding="utf-8")
     found = sweep_results.effects(rows, sweep_results.objective(rows))
     assert [(row["setting"], row["value"]) for row in found] == [
         ("03_grpo.beta", "0.2"),

@@ -202,8 +202,8 @@ def test_a_loop_of_runs_gives_the_same_numbers(made, file, out):
 
 
 def test_the_papermill_loop_of_the_readme_gives_the_same_numbers(tiny, file, out):
-    """The very lines of the README, on real notebooks that end at once, for two trials."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    """The very lines of the page on sweeps, on real notebooks that end at once, for two trials."""
+    readme = (ROOT / "notebooks" / "sweeps.md").read_text(encoding="utf-8")
     [loop] = [part for part in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "papermill" in part]
     for old, new in (("cpu-demo", "tiny"), ("[0.0, 0.2], [0.5, 1.0]", "[0.0, 0.5], [1.0]")):
         assert old in loop

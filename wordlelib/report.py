@@ -30,6 +30,11 @@ from wordlelib.solver import POLICIES
 STAGE = "04_eval"
 START, END = "<!-- results:start -->", "<!-- results:end -->"
 SPLITS = {"all": "All secrets", "heldout": "Held-out secrets", "train": "Training secrets"}
+REFERENCE_TITLE = """# Results of the runs kept here
+
+Every number is read from the files of its folder; `python -m wordlelib report --readme` writes this page,
+and a test fails when the two disagree.
+"""
 SECRETS_SHOWN = 50
 MARKS = {"preplayed": "pre-played turns", "retries": "retries", "discarded": "best of several games"}
 KEPT = (
@@ -181,25 +186,33 @@ def _copy(source: Path, patterns: Iterable[str], target: Path) -> None:
 
 
 def update_readme(readme: str | Path, reference: str | Path) -> None:
-    """Put the tables of all runs under the folder `reference` between the two markers of a README.
+    """Put a short table of all runs under the folder `reference` between the two markers of a README, and
+    the full ones into `<reference>/README.md`.
 
     Runs under the same rules share a table; each row names its folder and the command that repeats
     it. Raises ValueError as `read_run` does, and when a marker is missing.
     """
-    write_text(readme, _with_results(Path(readme), Path(reference)))
+    for page, text in _pages(Path(readme), Path(reference)).items():
+        write_text(page, text)
 
 
 def check_readme(readme: str | Path, reference: str | Path) -> None:
-    """Raise ValueError unless the README says what the files under `reference` say."""
-    if Path(readme).read_text(encoding="utf-8") != _with_results(Path(readme), Path(reference)):
-        raise ValueError(
-            f"{shown_path(readme)} and the files under {shown_path(reference)} disagree: "
-            "update it with `python -m wordlelib report --readme`"
-        )
+    """Raise ValueError unless the README and the page of full tables say what the files say."""
+    for page, text in _pages(Path(readme), Path(reference)).items():
+        if not page.is_file() or page.read_text(encoding="utf-8") != text:
+            raise ValueError(
+                f"{shown_path(page)} and the files under {shown_path(reference)} disagree: "
+                "update it with `python -m wordlelib report --readme`"
+            )
 
 
-def _with_results(readme: Path, reference: Path) -> str:
-    return with_part(readme, START, END, _reference_tables(reference))
+def _pages(readme: Path, reference: Path) -> dict[Path, str]:
+    """The README with its short table, and the page of full tables beside the runs."""
+    groups = _reference_runs(reference)
+    short = "\n\n".join(map(_summary, groups)) or "No reference run is kept yet."
+    full = "\n\n".join(_report(runs, piped, commands=True) for runs in groups)
+    pages = {readme: with_part(readme, START, END, short)}
+    return pages | ({reference / "README.md": f"{REFERENCE_TITLE}\n{full}\n"} if groups else {})
 
 
 def with_part(path: str | Path, start: str, end: str, body: str) -> str:
@@ -212,15 +225,34 @@ def with_part(path: str | Path, start: str, end: str, body: str) -> str:
     return f"{before}{start}\n{body}\n{end}{after}"
 
 
-def _reference_tables(reference: Path) -> str:
+def _reference_runs(reference: Path) -> list[list[Evaluated]]:
+    """The kept runs, those under the same rules together."""
     groups: dict[str, list[Evaluated]] = {}
     for stage in sorted(reference.glob(f"**/{STAGE}")):
         if sweep_results.is_sweep(stage.parent.parent):
             continue  # its trials have a table of their own
         run = read_run(stage.parent)
         groups.setdefault(run.rules.digest, []).append(run)
-    tables = [_report(runs, piped, commands=True) for runs in groups.values()]
-    return "\n\n".join(tables) or "No reference run is kept yet."
+    return list(groups.values())
+
+
+def _summary(runs: Sequence[Evaluated]) -> str:
+    """One table of all and held-out secrets, whose rows point to their folder and command; paired tests."""
+    loss = f"guesses (loss = {runs[0].rules.turns + 1})"
+    header = ["player", "wins, all", "95% interval", loss, "non-words"]
+    header += ["wins, held out", "95% interval", loss, "run"]
+    rows = []
+    for number, run in enumerate(runs, 1):
+        for player in players(run, "all"):
+            everything, unseen = _row(run, player, "all"), _row(run, player, "heldout")
+            shown = [everything[place] for place in (0, 2, 3, 5, 7)] + [unseen[place] for place in (2, 3, 5)]
+            rows.append([*shown, f"[{number}]"])
+    commands = [
+        f"- [{number}] `{shown_path(run.folder)}`, repeated by `{recipes.command(run.folder)}`"
+        for number, run in enumerate(runs, 1)
+    ]
+    paired = [line for run in runs for line in _paired_lines(run, ("all", "heldout"))]
+    return "\n\n".join([rules_line(runs[0].rules), piped([header, *rows]), "\n".join(commands + paired)])
 
 
 def _report(
@@ -285,7 +317,7 @@ def _row(run: Evaluated, player: str, split: str) -> Row:
         player + marks({name: value(name) for name in MARKS}),
         _number(value("games"), ","),
         _number(value("win_rate"), ".1%"),
-        f"{_number(value('win_rate_low'), '.1%')} to {_number(value('win_rate_high'), '.1%')}",
+        "–" if (low := value("win_rate_low")) is None else f"{low:.1%} to {value('win_rate_high'):.1%}",
         _number(value("mean_guesses_won"), ".2f"),
         _number(value("mean_guesses_loss7"), ".2f"),
         _number(value("malformed_share"), ".1%"),
@@ -305,16 +337,16 @@ def _number(value: float | None, style: str) -> str:
     return "–" if value is None else format(value, style)
 
 
-def _paired_lines(run: Evaluated) -> list[str]:
+def _paired_lines(run: Evaluated, splits: Iterable[str] = SPLITS) -> list[str]:
     """What GRPO changed against its comparisons on the same secrets, one line a pair and split."""
     lines = []
     for player, other in COMPARISONS:
-        for split, title in SPLITS.items():
+        for split in splits:
             prefix = f"{player}/{split}/vs_{other}_"
             test = {k.removeprefix(prefix): v for k, v in run.metrics.items() if k.startswith(prefix)}
             if test:
                 lines.append(
-                    f"- {player} against {other} in {shown_path(run.folder)}, {title.lower()}: won "
+                    f"- {player} against {other} in {shown_path(run.folder)}, {SPLITS[split].lower()}: won "
                     f"{test['wins_gained']} games that {other} lost, lost {test['wins_lost']} it won "
                     f"({p_value(test['wins_p'])}, exact McNemar); {test['guesses_change']:+.2f} guesses a "
                     f"game ({p_value(test['guesses_p'])}, exact sign flips)."
