@@ -180,7 +180,7 @@ def _blind_guess(solver: Solver, history: History, pair: Sequence[int], rng: ran
         first, second = solver.matrix[np.ix_(pool, pair)].T
         if len(blind := pool[first == second]):
             break
-    drawn = rng.sample([solver.guesses[row] for row in blind], min(BLIND, len(blind)))
+    drawn = [solver.guesses[blind[i]] for i in rng.sample(range(len(blind)), min(BLIND, len(blind)))]
     return max(drawn, key=lambda word: solver.bits(word, left), default=None)
 
 
