@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wordlelib.game import History, encode_history
+from wordlelib.game import History, decode_history, encode_history
 from wordlelib.prompts import completion, messages
 from wordlelib.rules import Rules, rules_for
 from wordlelib.runs import Run, finished_stage, project_path, read_json, read_yaml, replacing, write_json
@@ -168,12 +168,22 @@ def _check_split(split: Split, words: Words, where: str) -> None:
         raise ValueError(f"{where}: secret {strange[0]!r} of the split is not an answer of the game")
 
 
+class Taught(NamedTuple):
+    """What another teacher than the solver gave: rows of `sft` and `sft_val`, all its games, a few words for
+    the card."""
+
+    rows: dict[str, list[Row]]
+    games: list[Row]
+    about: dict[str, Any]
+
+
 class Job(NamedTuple):
     """Rows to make in one piece: the same for the same job, in whatever process it runs.
 
     words, rules: what the solver knows. secrets: whose games are played. n: rows before duplicates are
     removed. seeds: of the states and of the teacher's draws. mix, candidates, guess_place: as for `build`;
     without a guess_place the rows are GRPO states. known: real words, which no non-word may equal.
+    given: rows of another teacher in place of the solver's.
     """
 
     words: Words
@@ -187,6 +197,7 @@ class Job(NamedTuple):
     known: frozenset[str]
     count_tokens: CountTokens | None
     file: Path
+    given: Sequence[Row] = ()
 
 
 class Made(NamedTuple):
@@ -209,10 +220,13 @@ def _solver(words: Words, rules: Rules) -> Solver:
 
 def _job_rows(job: Job) -> Iterator[tuple[int, Row]]:
     """The rows of a job, duplicates included, each with the number of its turn."""
+    for row in job.given:
+        yield len(decode_history(row["history"])) + 1, row
+    if job.given or not job.n:
+        return
     solver = _solver(job.words, job.rules)
     rng, guessed = random.Random(job.seeds[1]), Counter()
-    made = make_states(solver, job.secrets, job.n, job.seeds[0], job.mix, job.known) if job.n else ()
-    for history, secret, source in made:
+    for history, secret, source in make_states(solver, job.secrets, job.n, job.seeds[0], job.mix, job.known):
         if job.guess_place:
             row = sft_row(solver, history, secret, source, rng, job.candidates, guessed, job.guess_place)
         else:
@@ -358,6 +372,7 @@ def build(
     guess_place: str = "last",
     mix: dict[str, float] = MIX,
     count_tokens: CountTokens | None = None,
+    taught: Taught | None = None,
     workers: int | None = None,
 ) -> dict[str, Any]:
     """Make all training data of a game in `folder` and return its card; same arguments, same files.
@@ -368,10 +383,12 @@ def build(
     `last` of them. mix: shares by source, as for `make_states`.
     count_tokens: tokens of each chat, with the generation prompt when its last message is the user's;
     None leaves the token lengths out. Above `SHARD` rows other processes call it, so that it must be one
-    that can be pickled. workers: processes at most (None: one for each processor); files do not depend on
-    it. Only training secrets have training games. With the `full` lexicon all words may be named; with
-    `train` the training files name no held-out word, and the validation file no test word. Raises
-    ValueError when lists, rules and split do not fit, MemoryError when a process was ended.
+    that can be pickled. taught: rows and games in place of the solver's, which then makes the states alone;
+    `rows`, `candidates` and `guess_place` say nothing then. workers: processes at most (None: one for each
+    processor); files do not depend on it. Only training secrets have training games. With the `full`
+    lexicon all words may be named; with `train` the training files name no held-out word, and the
+    validation file no test word. Raises ValueError when lists, rules and split do not fit, MemoryError
+    when a process was ended.
     """
     folder, source = Path(folder), source or {}
     words = game_words(**source, alphabet=rules.alphabet)
@@ -403,11 +420,16 @@ def build(
             "sft_val": jobs("sft_val", named_val, split.val, val_rows, guess_place),
             "states": jobs("states", named, split.train, states, None),
         }
+        for part, given in (taught.rows if taught else {}).items():
+            parts[part] = [parts[part][0]._replace(given=given, n=len(given))]
         files = {
             part: _write_part(folder / f"{part}.jsonl", of, workers, part != "sft_val")
             for part, of in parts.items()
         }
-    games = list(traces(_solver(named, rules), split.train, seed, candidates, guess_place))
+    if taught:
+        games = taught.games
+    else:
+        games = list(traces(_solver(named, rules), split.train, seed, candidates, guess_place))
     _write_traces(folder / "traces.csv", games)
     card = {
         "rules": rules.to_dict(),
@@ -426,6 +448,8 @@ def build(
         "split_sizes": {name: len(part) for name, part in split._asdict().items()},
         "split": split._asdict(),
     }
+    if taught:
+        card["teacher"] = taught.about
     write_json(folder / CARD, card)
     return read_card(folder)
 
