@@ -10,6 +10,7 @@ from collections import Counter
 import numpy as np
 import pyarrow.parquet
 import pytest
+from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -501,3 +502,25 @@ def test_case_11_a_data_folder_whose_parts_share_a_secret_is_refused(own):
         ValueError, match=rf"card\.json: 1 secrets are both trained on and held out: {secret}"
     ):
         data.load(own)
+
+
+def test_the_notebook_makes_data_of_spanish_words_of_six_letters(project):
+    """A list with ñ goes through prompts, parser, tokenizer and files like the shipped one."""
+    import papermill
+
+    spanish = ["añejos", "cabaña", "espuma", "gruñir", "huraño", "ladino", "leñera", "mañana"]
+    spanish += ["ñandus", "pestan", "rebaño", "soñada", "tacaño", "teñido", "uñetas", "viñedo"]
+    (project / "palabras.txt").write_text("".join(f"{word}\n" for word in spanish), encoding="utf-8")
+    changes = {
+        **{"run": str(project / "es"), "answers_file": str(project / "palabras.txt"), "alphabet": "a-zñ"},
+        **{"sample_words": 0, "test_secrets": 4, "val_secrets": 2, "n_rows": 300, "n_states": 30},
+    }
+    notebook = ROOT / "notebooks" / "01_data_synthesis.ipynb"
+    papermill.execute_notebook(notebook, project / "out.ipynb", changes, progress_bar=False)
+    opened = data.load(project / "es" / "01_data_synthesis")
+    assert opened.rules.length == 6 and opened.rules.alphabet == "a-zñ"
+    rows = opened.rows("sft")
+    guesses = {parse_guess(row["completion"][0]["content"], 6, "a-zñ").guess for row in rows}
+    assert guesses <= set(spanish) and any("ñ" in guess for guess in guesses)
+    assert "word of 6 letters" in rows[0]["prompt"][0]["content"]
+    assert all(is_consistent(row["secret"], decode_history(row["history"])) for row in rows)

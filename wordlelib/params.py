@@ -147,6 +147,7 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         **RUN,
         "answers_file": Param(str, "your own answer list, empty for the shipped one", "file"),
         "allowed_file": Param(str, "your own list of allowed guesses, empty for the shipped one", "file"),
+        "alphabet": Param(str, "letters of the words: a range and single ones, such as a-zñ", "letters"),
         "sample_words": Param(int, "play a small game of so many answers, 0 for the whole list", "words", 0),
         "test_secrets": Param(int, "secrets held out for the report", "words", 1),
         "val_secrets": Param(int, "secrets held out for choosing", "words", 1),
