@@ -158,19 +158,19 @@ def count_tokens(tokenizer: Any, chats: Sequence[list[dict[str, str]]]) -> list[
     """
     from wordlelib.players import TEMPLATE_OPTIONS
 
-    special = re.compile("|".join(map(re.escape, tokenizer.all_special_tokens)))
+    special = re.compile(f"(?={'|'.join(map(re.escape, tokenizer.all_special_tokens))})")
     split_chats = []
     for chat in chats:
         asks = chat[-1]["role"] == "user"
         text = tokenizer.apply_chat_template(
             chat, add_generation_prompt=asks, tokenize=False, **TEMPLATE_OPTIONS
         )
-        split_chats.append(special.sub(r"\0\g<0>", text).split("\0"))
+        split_chats.append(special.split(text))
     distinct = list(dict.fromkeys(chain.from_iterable(split_chats)))
     lengths = {}
     for start in range(0, len(distinct), COUNTED_AT_ONCE):
         pieces = distinct[start : start + COUNTED_AT_ONCE]
-        ids = tokenizer(pieces, add_special_tokens=False)["input_ids"]
+        ids = tokenizer(pieces, add_special_tokens=False, return_attention_mask=False)["input_ids"]
         lengths.update(zip(pieces, map(len, ids), strict=True))
     return [sum(map(lengths.get, pieces)) for pieces in split_chats]
 
