@@ -36,6 +36,13 @@ def test_rewards_agree_with_plain_python_and_games_are_counted(shipped, monkeypa
     assert lines[0]["note"].startswith("16 states of 1 to 4 turns, groups of 8")
 
 
+def test_training_rows_are_made_and_counted(shipped, monkeypatch):
+    monkeypatch.setattr(bench, "ROWS", 300)
+    line = bench._synthesis(shipped)
+    kept = int(line["note"].split("; ")[1].split()[0])
+    assert line["unit"] == "rows/s" and line["measured"] > 0 and 200 < kept <= 300
+
+
 def test_a_file_of_recorded_games_is_summarised_in_a_process_of_its_own(shipped, monkeypatch):
     """The row raises when the summary of the file differs from that of the games in memory."""
     monkeypatch.setattr(bench, "RECORDED", 400)

@@ -2,12 +2,15 @@
 
 import csv
 import json
+import os
 import random
 import re
 from collections import Counter
 
 import numpy as np
+import pyarrow.parquet
 import pytest
+from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +36,15 @@ def count_words(chats) -> list[int]:
         sum(len(message["content"].split()) for message in chat) + (chat[-1]["role"] == "user")
         for chat in chats
     ]
+
+
+def end_process(chats) -> list[int]:
+    """A token counter that ends its process, as a system does that is out of memory."""
+    os._exit(9)
+
+
+def fail(chats) -> list[int]:
+    raise OSError("no disk")
 
 
 def build(folder, **options):
@@ -166,6 +178,41 @@ def test_same_arguments_give_the_same_files(tmp_path):
     for name in {*FILES, "card.json"}:
         same = (tmp_path / "a" / name).read_bytes()
         assert same == (tmp_path / "b" / name).read_bytes() != (tmp_path / "c" / name).read_bytes(), name
+
+
+def test_shards_give_the_same_files_whatever_the_number_of_processes(tmp_path, monkeypatch):
+    """Rows of several shards are those of each shard in order, less duplicates of earlier ones."""
+    options = {"rows": 500, "states": 60, "count_tokens": count_words}
+    build(tmp_path / "first", **options | {"rows": 200})
+    monkeypatch.setattr(data, "SHARD", 200)
+    monkeypatch.setattr(data, "BLOCK", 70)
+    card = build(tmp_path / "one", workers=1, **options)
+    build(tmp_path / "two", workers=2, **options)
+    for name in {*FILES, "card.json"}:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+    assert {path.name for path in (tmp_path / "two").iterdir()} == {*FILES, "card.json"}
+
+    rows, first = (data.load(tmp_path / name).rows("sft") for name in ("one", "first"))
+    assert rows[: len(first)] == first
+    texts = [json.dumps([row["prompt"], row["completion"]]) for row in rows]
+    assert len(set(texts)) == len(texts) == card["files"]["sft"]["rows"]
+    assert len(texts) + card["files"]["sft"]["duplicates_removed"] == 500
+    assert pyarrow.parquet.read_table(tmp_path / "two" / "sft.parquet").to_pylist() == rows
+    longest = max(count_words(row["prompt"] for row in rows))
+    assert card["files"]["sft"]["tokens"]["prompt"]["max"] == longest
+
+
+@pytest.mark.parametrize(
+    ("counter", "error", "message"),
+    [(end_process, MemoryError, "one of 2 processes that make rows was ended"), (fail, OSError, "no disk")],
+)
+def test_a_process_that_fails_ends_the_build_and_leaves_no_part(
+    counter, error, message, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(data, "SHARD", 20)
+    with pytest.raises(error, match=message):
+        build(tmp_path, rows=100, states=5, workers=2, count_tokens=counter)
+    assert not list(tmp_path.iterdir())
 
 
 def test_folder_holds_exactly_the_promised_files(folder):
@@ -455,3 +502,25 @@ def test_case_11_a_data_folder_whose_parts_share_a_secret_is_refused(own):
         ValueError, match=rf"card\.json: 1 secrets are both trained on and held out: {secret}"
     ):
         data.load(own)
+
+
+def test_the_notebook_makes_data_of_spanish_words_of_six_letters(project):
+    """A list with ñ goes through prompts, parser, tokenizer and files like the shipped one."""
+    import papermill
+
+    spanish = ["añejos", "cabaña", "espuma", "gruñir", "huraño", "ladino", "leñera", "mañana"]
+    spanish += ["ñandus", "pestan", "rebaño", "soñada", "tacaño", "teñido", "uñetas", "viñedo"]
+    (project / "palabras.txt").write_text("".join(f"{word}\n" for word in spanish), encoding="utf-8")
+    changes = {
+        **{"run": str(project / "es"), "answers_file": str(project / "palabras.txt"), "alphabet": "a-zñ"},
+        **{"sample_words": 0, "test_secrets": 4, "val_secrets": 2, "n_rows": 300, "n_states": 30},
+    }
+    notebook = ROOT / "notebooks" / "01_data_synthesis.ipynb"
+    papermill.execute_notebook(notebook, project / "out.ipynb", changes, progress_bar=False)
+    opened = data.load(project / "es" / "01_data_synthesis")
+    assert opened.rules.length == 6 and opened.rules.alphabet == "a-zñ"
+    rows = opened.rows("sft")
+    guesses = {parse_guess(row["completion"][0]["content"], 6, "a-zñ").guess for row in rows}
+    assert guesses <= set(spanish) and any("ñ" in guess for guess in guesses)
+    assert "word of 6 letters" in rows[0]["prompt"][0]["content"]
+    assert all(is_consistent(row["secret"], decode_history(row["history"])) for row in rows)

@@ -8,99 +8,19 @@ import subprocess
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from conftest import ROOT, example
+from conftest import KEY, ROOT, Server, body, example, say
 
 from wordlelib import data, endpoints, params, runs
 from wordlelib.__main__ import main
 from wordlelib.endpoints import Endpoint, complete, completer, connect, read_answers, usage
 from wordlelib.evaluate import guesses_or_loss, play_games, read_games, summarise
 from wordlelib.players import endpoint_player
-from wordlelib.prompts import completion
 from wordlelib.rules import rules_for
 from wordlelib.words import sample_words
 
-KEY = "sk-planted-0123456789abcdef"
 CHAT = [{"role": "user", "content": "guess"}]
-
-
-def say(word: str) -> str:
-    return completion([word], word)
-
-
-def body(text, finish="stop", **message) -> dict:
-    """A chat completion that says `text`."""
-    return {
-        **{"id": "x", "object": "chat.completion", "created": 0, "model": "good"},
-        "choices": [
-            {
-                **{"index": 0, "finish_reason": finish},
-                "message": {"role": "assistant", "content": text, **message},
-            }
-        ],
-        "usage": {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107},
-    }
-
-
-class Server(ThreadingHTTPServer):
-    """Answers each POST by `answer(handler, number)`; `asked` holds the decoded requests."""
-
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}/v1"
-        self.asked, self.lock = [], threading.Lock()
-        self.most, self.under_way = 0, 0
-        self.models = lambda handler: handler.reply(200, {"data": [{"id": "good"}, {"id": "other"}]})
-        self.answer = lambda handler, number: handler.reply(200, body(say("crane")))
-
-    def handle_error(self, *_):
-        """A client that has gone away is no news."""
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
-
-    def reply(self, status, content, headers=(), cut=0):
-        data = content if isinstance(content, bytes) else json.dumps(content).encode()
-        self.send_response(status)
-        for name, value in {"Content-Type": "application/json", **dict(headers)}.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(data) + cut))
-        self.end_headers()
-        self.wfile.write(data)
-        self.close_connection = bool(cut)
-
-    def do_GET(self):
-        self.server.models(self)
-
-    def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with self.server.lock:
-            self.server.asked.append(asked)
-            number = len(self.server.asked)
-            self.server.under_way += 1
-            self.server.most = max(self.server.most, self.server.under_way)
-        try:
-            self.server.answer(self, number)
-        finally:
-            with self.server.lock:
-                self.server.under_way -= 1
-
-
-@pytest.fixture
-def server():
-    with Server() as made:
-        threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
-        yield made
-        made.shutdown()
 
 
 @pytest.fixture(autouse=True)

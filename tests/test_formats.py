@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordlelib import data, formats, params
+from wordlelib import containers, data, formats, notations, params
 from wordlelib.__main__ import main
 from wordlelib.game import Turn, decode_history, encode_history, is_consistent, score, take_turn
 from wordlelib.prompts import completion, messages, parse_guess, render_turn
@@ -160,7 +160,7 @@ def test_imported_rows_are_those_of_the_project(opened, tmp_path):
     write(tmp_path / "c.jsonl", foreign, held_out)
     report = formats.convert(tmp_path / "c.jsonl", tmp_path / "d.parquet", "sft", opened)
     assert report.left_out == {"secret is held out or for validation": 1}
-    [(_, row)] = formats._parquet_rows(tmp_path / "d.parquet")
+    [(_, row)] = containers._parquet_rows(tmp_path / "d.parquet")
     assert row["prompt"] == messages(PAST, RULES) and row["secret"] == "alley"
     assert row["completion"][0]["content"] == "<think>Two l, é.</think>\n<guess> ALLEY </guess>"
 
@@ -395,7 +395,7 @@ def test_any_record_comes_back_from_any_form_that_holds_it(record, form):
     """Through JSON text, so that types of the container count; a form that cannot hold it says so."""
     try:
         row = json.loads(json.dumps(formats.written(record, form, WORDS, RULES)))
-    except formats.Bad as why:
+    except containers.Bad as why:
         assert "form" in str(why)
         assert record.completion is None or form == "predibase"
         return
@@ -415,14 +415,14 @@ def test_own_prompts_are_read_without_any_column(record, renderer):
 
 @given(text=st.text("BYGX_012⬛🟨🟩Aé(✓x-):?! =\n", max_size=30), n=st.integers(1, 8))
 def test_reading_feedback_is_total(text, n):
-    read = formats.read_feedback(text, n)
+    read = notations.read_feedback(text, n)
     assert read is None or (len(read[1]) == n and set(read[1]) <= set("BYG"))
 
 
 @pytest.mark.parametrize("renderer", ["words", "symbols", "both"])
 def test_each_renderer_is_a_known_notation(renderer):
     line = render_turn(1, Turn("allot", "GGGBB"), rules_for(WORDS, renderer=renderer))
-    assert formats.read_feedback(line.partition(": ")[2], 5) == ("ALLOT", "GGGBB")
+    assert notations.read_feedback(line.partition(": ")[2], 5) == ("ALLOT", "GGGBB")
     assert parse_guess(TEXT).guess == "allot"
 
 

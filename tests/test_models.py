@@ -166,6 +166,17 @@ def test_case_41_base_adapter_and_reloaded_adapter_are_told_apart(game, tokenize
     assert torch.allclose(in_memory, logits(reloaded.cpu()), atol=1e-5)
 
 
+def test_an_adapter_is_refused_on_another_base_than_its_own(game, tokenizer, adapted, tmp_path):
+    """The folder of the base is overwritten by a model of the same shape, as by another training."""
+    train_adapter(adapted)
+    models.save(adapted, tokenizer, tmp_path / "adapter")
+    models.load(tmp_path / "adapter", game[1])
+    base, _ = models.adapter_base(tmp_path / "adapter")
+    models.save(models.nano_model(tokenizer, 99), tokenizer, base)
+    with pytest.raises(ValueError, match="was trained on another model than the one that is now in"):
+        models.load(tmp_path / "adapter", game[1])
+
+
 def test_an_adapter_of_the_nano_model_brings_its_base_along(game, tokenizer, tmp_path):
     """Also when it is loaded, saved elsewhere, and the first folder is gone."""
     model = models.attach_adapter(models.nano_model(tokenizer, 3), rank=4)

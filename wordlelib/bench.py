@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from wordlelib import game, rewards
-from wordlelib.data import state_row
+from wordlelib.data import build, state_row
 from wordlelib.evaluate import iter_games, summarise, write_games
 from wordlelib.game import Game, History, is_consistent, score
 from wordlelib.players import solver_player
@@ -32,7 +32,7 @@ from wordlelib.replay import Games, Replay
 from wordlelib.rules import rules_for
 from wordlelib.solver import Solver, greedy, guess_counts, pattern_matrix
 from wordlelib.teachers import non_word, solver_turn
-from wordlelib.words import Words, load_words
+from wordlelib.words import Words, load_words, split_secrets
 
 Row = dict[str, Any]
 
@@ -42,6 +42,7 @@ GAMES, EARLY = 2000, 500
 RECORDED, DISTINCT = 1_000_000, 20_000  # games summarised, and how many of them were played apart
 STATES = 512
 REPLAYED = 6  # players
+ROWS, WORKERS = 200_000, 2  # training rows made, and by how many processes at most
 HEAVY_MODULES = {"models", "training", "callbacks"}  # these may load torch
 
 
@@ -181,6 +182,26 @@ def _rewards(solver: Solver) -> Row:
         len(share) / reference,
         f"{STATES} states of 1 to 4 turns, groups of {len(batch) // STATES}; reference: the information "
         f"term alone on {len(share)} completions",
+    )
+
+
+def _synthesis(words: Words) -> Row:
+    """Training rows as notebook 01 makes them, from the solver's games to the files."""
+    split, card = split_secrets(words), {}
+    with tempfile.TemporaryDirectory() as folder:
+
+        def make() -> None:
+            card.update(build(folder, rules_for(words), split, rows=ROWS, states=1, workers=WORKERS))
+
+        measured = best_seconds(make)
+    kept = card["files"]["sft"]["rows"]
+    return row(
+        f"{ROWS:,} training rows with thinking",
+        ROWS / measured,
+        "rows/s",
+        4_170,
+        None,
+        f"{WORKERS} processes; {kept:,} are no duplicates; JSON lines and Parquet, without counting tokens",
     )
 
 
@@ -332,6 +353,7 @@ def rows() -> Iterator[Row]:
     yield _greedy(words)
     yield _rewards(solver)
     yield from _replay(solver)
+    yield _synthesis(words)
     yield from _recorded(solver)
     yield _import(["wordlelib"], "import wordlelib")
     names = {path.stem for path in Path(__file__).parent.glob("[a-z]*.py")} - HEAVY_MODULES

@@ -7,12 +7,21 @@ and, written last, `card.json`.
 
 import csv
 import gzip
+import hashlib
 import json
+import multiprocessing
+import os
 import random
+import tempfile
+import threading
 import zlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, closing, contextmanager
+from functools import lru_cache
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +39,8 @@ STAGE = "01_data_synthesis"
 CARD = "card.json"
 CARD_KEYS = ("rules", "digest", "words", "split", "files")
 VAL_ROWS_PER_SECRET = 20
+SHARD = 100_000  # rows made in one piece, with seeds of their own, so that the files depend on no process
+BLOCK = 5_000  # of these rows are in memory at once
 TRACE_COLUMNS = ("game", "secret", "turn", "guess", "feedback", "reason", "rule", "text", "won", "n_guesses")
 
 Row = dict[str, Any]
@@ -126,14 +137,6 @@ def write_jsonl(path: str | Path, rows: Iterable[Row]) -> None:
         file.writelines(json.dumps(row, allow_nan=False) + "\n" for row in rows)
 
 
-def _write_parquet(path: Path, rows: list[Row]) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
-    with replacing(path) as temporary:
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), temporary)
-
-
 def _write_traces(path: Path, games: list[Row]) -> None:
     with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, TRACE_COLUMNS, extrasaction="ignore", lineterminator="\n")
@@ -172,17 +175,157 @@ def _check_split(split: Split, words: Words, where: str) -> None:
         raise ValueError(f"{where}: secret {strange[0]!r} of the split is not an answer of the game")
 
 
-def _distinct(items: Iterable[Any], key: Callable[[Any], Hashable]) -> list[Any]:
-    """The first item of each key, in order."""
-    first: dict[Hashable, Any] = {}
-    for item in items:
-        first.setdefault(key(item), item)
-    return list(first.values())
+class Taught(NamedTuple):
+    """What another teacher than the solver gave: rows of `sft` and `sft_val`, all its games, a few words for
+    the card."""
+
+    rows: dict[str, list[Row]]
+    games: list[Row]
+    about: dict[str, Any]
 
 
-def _texts(row: Row) -> tuple[str, ...]:
-    """What an SFT row says: two rows with the same texts are duplicates, whatever their secrets."""
-    return tuple(message["content"] for message in row["prompt"] + row["completion"])
+class Job(NamedTuple):
+    """Rows to make in one piece: the same for the same job, in whatever process it runs.
+
+    words, rules: what the solver knows. secrets: whose games are played. n: rows before duplicates are
+    removed. seeds: of the states and of the teacher's draws. mix, candidates, guess_place: as for `build`;
+    without a guess_place the rows are GRPO states. known: real words, which no non-word may equal.
+    given: rows of another teacher in place of the solver's.
+    """
+
+    words: Words
+    rules: Rules
+    secrets: tuple[str, ...]
+    n: int
+    seeds: tuple[str, str]
+    mix: dict[str, float]
+    candidates: int
+    guess_place: str | None
+    known: frozenset[str]
+    count_tokens: CountTokens | None
+    file: Path
+    given: Sequence[Row] = ()
+
+
+class Made(NamedTuple):
+    """What a job gives besides the rows in its file, one item a row that is no duplicate within the job.
+
+    keys: hashes of what makes a row a duplicate. tokens: of prompt and completion, if they are counted.
+    """
+
+    file: Path
+    keys: list[bytes]
+    sources: list[str]
+    turns: list[int]
+    tokens: dict[str, list[int]]
+
+
+@lru_cache(maxsize=2)
+def _solver(words: Words, rules: Rules) -> Solver:
+    return Solver(words, rules)
+
+
+def _job_rows(job: Job) -> Iterator[tuple[int, Row]]:
+    """The rows of a job, duplicates included, each with the number of its turn."""
+    for row in job.given:
+        yield len(decode_history(row["history"])) + 1, row
+    if job.given or not job.n:
+        return
+    solver = _solver(job.words, job.rules)
+    rng, guessed = random.Random(job.seeds[1]), Counter()
+    for history, secret, source in make_states(solver, job.secrets, job.n, job.seeds[0], job.mix, job.known):
+        if job.guess_place:
+            row = sft_row(solver, history, secret, source, rng, job.candidates, guessed, job.guess_place)
+        else:
+            row = state_row(solver, history, secret, source)
+        yield len(history) + 1, row
+
+
+def _row_key(row: Row) -> bytes:
+    """Two SFT rows with the same texts are duplicates, whatever their secrets; of states these count too."""
+    texts = [message["content"] for message in row["prompt"] + row.get("completion", [])]
+    if "completion" not in row:
+        texts += [row["secret"], row["history"]]
+    return hashlib.blake2b("\0".join(texts).encode(), digest_size=16).digest()
+
+
+def _count(rows: Sequence[Row], count_tokens: CountTokens) -> dict[str, list[int]]:
+    """Tokens of prompts and, where there are any, of completions."""
+    chats = [row["prompt"] for row in rows]
+    if "completion" not in rows[0]:
+        return {"prompt": count_tokens(chats)}
+    # In one call, so that what prompts and whole chats share is counted once.
+    counts = count_tokens(chats + [row["prompt"] + row["completion"] for row in rows])
+    prompts, whole = counts[: len(rows)], counts[len(rows) :]
+    return {"prompt": prompts, "completion": [n - prompt for n, prompt in zip(whole, prompts, strict=True)]}
+
+
+def _make(job: Job) -> Made:
+    """Write the rows of a job as JSON lines and as an Arrow file beside them, a block at a time."""
+    import pyarrow
+
+    made, seen = Made(job.file, [], [], [], {}), set()
+    rows = ((_row_key(row), turn, row) for turn, row in _job_rows(job))
+    with open(job.file, "w", encoding="utf-8", newline="\n") as lines, ExitStack() as stack:
+        arrow = None
+        while drawn := list(islice(rows, BLOCK)):
+            # `add` gives None: a key is new once
+            new = [item for item in drawn if item[0] not in seen and not seen.add(item[0])]
+            if not new:
+                continue
+            keys, turns, block = zip(*new, strict=True)
+            lines.writelines(json.dumps(row, allow_nan=False) + "\n" for row in block)
+            batch = pyarrow.RecordBatch.from_pylist(block)
+            if arrow is None:
+                arrow = stack.enter_context(pyarrow.ipc.new_file(_arrow(job.file), batch.schema))
+            arrow.write_batch(batch)
+            made.keys.extend(keys)
+            made.turns.extend(turns)
+            made.sources.extend(row["source"] for row in block)
+            for name, counts in (_count(block, job.count_tokens) if job.count_tokens else {}).items():
+                made.tokens.setdefault(name, []).extend(counts)
+    return made
+
+
+def _arrow(file: Path) -> Path:
+    return file.with_suffix(".arrow")
+
+
+def _kept(file: Path, keep: list[bool]) -> Any:
+    """The rows of an Arrow file that are to be kept, as one table."""
+    import pyarrow
+
+    with pyarrow.memory_map(str(file)) as source:
+        return pyarrow.ipc.open_file(source).read_all().filter(pyarrow.array(keep)).combine_chunks()
+
+
+def _end_with_parent() -> None:
+    """A process whose parent was killed would wait for work for ever."""
+
+    def wait() -> None:
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _all_made(jobs: list[Job], workers: int | None) -> Iterator[Made]:
+    """What the jobs give, in order. Several run in processes of their own, one for each processor."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    workers = min(len(jobs), workers or allowed)
+    if workers == 1:
+        yield from map(_make, jobs)
+        return
+    # Not forked: a notebook's kernel has threads.
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn, _end_with_parent) as pool:
+        try:
+            yield from pool.map(_make, jobs)
+        except BrokenProcessPool:
+            raise MemoryError(
+                f"one of {workers} processes that make rows was ended, most likely for lack of memory: "
+                "free some, or allow the notebook fewer processors"
+            ) from None
 
 
 def _percentiles(counts: list[int]) -> dict[str, int]:
@@ -190,30 +333,38 @@ def _percentiles(counts: list[int]) -> dict[str, int]:
     return dict(zip(("p50", "p90", "p99", "max"), map(int, values), strict=True))
 
 
-def _lengths(rows: list[Row], count_tokens: CountTokens) -> dict[str, dict[str, int]]:
-    """Percentiles of the tokens of prompts and, where there are any, of completions."""
-    chats = [row["prompt"] for row in rows]
-    if "completion" not in rows[0]:
-        return {"prompt": _percentiles(count_tokens(chats))}
-    # In one call, so that what prompts and whole chats share is counted once.
-    counts = count_tokens(chats + [row["prompt"] + row["completion"] for row in rows])
-    prompts, whole = counts[: len(rows)], counts[len(rows) :]
-    completions = [n - prompt for n, prompt in zip(whole, prompts, strict=True)]
-    return {"prompt": _percentiles(prompts), "completion": _percentiles(completions)}
+def _write_part(path: Path, jobs: list[Job], workers: int | None, with_parquet: bool) -> dict[str, Any]:
+    """Join the rows of all jobs in one file, in Parquet beside it too; returns what the card says of them."""
+    import pyarrow.parquet
 
-
-def _describe(rows: list[Row], made: int, count_tokens: CountTokens | None) -> dict[str, Any]:
-    """What the card says of one part; `made` counts the rows before duplicates were removed."""
-    turns = Counter(len(decode_history(row["history"])) + 1 for row in rows)
-    about = {
-        "rows": len(rows),
-        "duplicates_removed": made - len(rows),
-        "by_source": dict(sorted(Counter(row["source"] for row in rows).items())),
+    seen: set[bytes] = set()
+    sources, turns, tokens, writer = Counter(), Counter(), {}, None
+    with ExitStack() as stack:
+        lines = stack.enter_context(open(stack.enter_context(replacing(path)), "wb"))
+        parquet = stack.enter_context(replacing(path.with_suffix(".parquet"))) if with_parquet else None
+        for made in stack.enter_context(closing(_all_made(jobs, workers))):
+            new = [key not in seen for key in made.keys]
+            seen.update(made.keys)
+            with open(made.file, "rb") as rows:
+                lines.writelines(compress(rows, new))
+            if parquet and any(new):
+                table = _kept(_arrow(made.file), new)
+                writer = writer or stack.enter_context(pyarrow.parquet.ParquetWriter(parquet, table.schema))
+                writer.write_table(table)
+            sources.update(compress(made.sources, new))
+            turns.update(compress(made.turns, new))
+            for name, counts in made.tokens.items():
+                tokens.setdefault(name, []).extend(compress(counts, new))
+            made.file.unlink()
+            _arrow(made.file).unlink(missing_ok=True)
+        if parquet and not writer:
+            pyarrow.parquet.write_table(pyarrow.table({}), parquet)
+    return {
+        "rows": len(seen),
+        "duplicates_removed": sum(job.n for job in jobs) - len(seen),
+        "by_source": dict(sorted(sources.items())),
         "by_turn": {str(turn): turns[turn] for turn in sorted(turns)},
-    }
-    if count_tokens and rows:
-        about["tokens"] = _lengths(rows, count_tokens)
-    return about
+    } | ({"tokens": {name: _percentiles(counts) for name, counts in tokens.items()}} if tokens else {})
 
 
 def build(
@@ -229,6 +380,8 @@ def build(
     guess_place: str = "last",
     mix: dict[str, float] = MIX,
     count_tokens: CountTokens | None = None,
+    taught: Taught | None = None,
+    workers: int | None = None,
 ) -> dict[str, Any]:
     """Make all training data of a game in `folder` and return its card; same arguments, same files.
 
@@ -237,9 +390,13 @@ def build(
     candidates: words in the thinking, at most; guess_place: whether the guess is the `first` or the
     `last` of them. mix: shares by source, as for `make_states`.
     count_tokens: tokens of each chat, with the generation prompt when its last message is the user's;
-    None leaves the token lengths out. Only training secrets have training games. With the `full`
+    None leaves the token lengths out. Above `SHARD` rows other processes call it, so that it must be one
+    that can be pickled. taught: rows and games in place of the solver's, which then makes the states alone;
+    `rows`, `candidates` and `guess_place` say nothing then. workers: processes at most (None: one for each
+    processor); files do not depend on it. Only training secrets have training games. With the `full`
     lexicon all words may be named; with `train` the training files name no held-out word, and the
-    validation file no test word. Raises ValueError when lists, rules and split do not fit.
+    validation file no test word. Raises ValueError when lists, rules and split do not fit, MemoryError
+    when a process was ended.
     """
     folder, source = Path(folder), source or {}
     words = game_words(**source, alphabet=rules.alphabet)
@@ -252,28 +409,36 @@ def build(
     if rules.lexicon == "train":
         named, named_val = without(words, split.val + split.test), without(words, split.test)
         require_disjoint(named.allowed, split.val + split.test, "the words of the train lexicon")
-    solver = Solver(named, rules)
-    val_solver = Solver(named_val, rules) if rules.lexicon == "train" else solver
 
-    def labelled(solver: Solver, secrets: Sequence[str], n: int, part: str) -> list[Row]:
-        made = make_states(solver, secrets, n, f"{part} {seed}", mix, words.dictionary) if n else ()
-        rng, guessed = random.Random(f"{part} labels {seed}"), Counter()
-        turns = (sft_row(solver, *state, rng, candidates, guessed, guess_place) for state in made)
-        return _distinct(turns, _texts)
+    def jobs(part: str, named: Words, secrets: Sequence[str], n: int, guess_place: str | None) -> list[Job]:
+        made = []
+        for number, start in enumerate(range(0, max(n, 1), SHARD)):
+            # The first shard is drawn as if there were no other.
+            end = f" shard {number}" if number else ""
+            seeds = (f"{part} {seed}{end}", f"{part} labels {seed}{end}")
+            file = Path(temporary) / f"{part}-{number}.jsonl"
+            of = (named, rules, tuple(secrets), min(SHARD, n - start), seeds, mix, candidates, guess_place)
+            made.append(Job(*of, words.dictionary, count_tokens, file))
+        return made
 
     val_rows = VAL_ROWS_PER_SECRET * len(split.val)
-    sft = labelled(solver, split.train, rows, "sft")
-    sft_val = labelled(val_solver, split.val, val_rows, "sft_val")
-    made = make_states(solver, split.train, states, f"states {seed}", mix, words.dictionary)
-    grpo = [state_row(solver, *state) for state in _distinct(made, lambda state: state[:2])]
-    games = list(traces(solver, split.train, seed, candidates, guess_place))
-
-    for name, part in (("sft", sft), ("states", grpo)):
-        write_jsonl(folder / f"{name}.jsonl", part)
-        _write_parquet(folder / f"{name}.parquet", part)
-    write_jsonl(folder / "sft_val.jsonl", sft_val)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".shards-") as temporary:
+        parts = {
+            "sft": jobs("sft", named, split.train, rows, guess_place),
+            "sft_val": jobs("sft_val", named_val, split.val, val_rows, guess_place),
+            "states": jobs("states", named, split.train, states, None),
+        }
+        for part, given in (taught.rows if taught else {}).items():
+            parts[part] = [parts[part][0]._replace(given=given, n=len(given))]
+        files = {
+            part: _write_part(folder / f"{part}.jsonl", of, workers, part != "sft_val")
+            for part, of in parts.items()
+        }
+    if taught:
+        games = taught.games
+    else:
+        games = list(traces(_solver(named, rules), split.train, seed, candidates, guess_place))
     _write_traces(folder / "traces.csv", games)
-    parts = (("sft", sft, rows), ("sft_val", sft_val, val_rows), ("states", grpo, states))
     card = {
         "rules": rules.to_dict(),
         "digest": rules.digest,
@@ -287,11 +452,12 @@ def build(
         "mix": mix,
         "candidates": candidates,
         "guess_place": guess_place,
-        "files": {name: _describe(part, made, count_tokens) for name, part, made in parts}
-        | {"traces": {"games": len(games), "rows": sum(len(game["turns"]) for game in games)}},
+        "files": files | {"traces": {"games": len(games), "rows": sum(len(game["turns"]) for game in games)}},
         "split_sizes": {name: len(part) for name, part in split._asdict().items()},
         "split": split._asdict(),
     }
+    if taught:
+        card["teacher"] = taught.about
     write_json(folder / CARD, card)
     return read_card(folder)
 

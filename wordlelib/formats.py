@@ -5,32 +5,37 @@ A file is a container (JSON lines, Parquet, CSV, a `datasets` folder) of rows in
 counted, none is repaired. Rows stream: memory does not grow with the file.
 """
 
-import ast
 import csv
-import gzip
 import json
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache, partial, wraps
+from functools import lru_cache
 from itertools import chain, groupby, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from wordlelib.containers import BATCH, Bad, read_rows, readable
 from wordlelib.data import TRACE_COLUMNS, Chat, Data, Row, write_jsonl
 from wordlelib.game import History, Turn, encode_history, judge, score, take_turn
+from wordlelib.notations import (
+    LINE,
+    as_word,
+    colours,
+    column_history,
+    invalid_turn,
+    listed_history,
+    read_feedback,
+    text_history,
+)
 from wordlelib.prompts import END_THINK, THINK, is_well_formed, messages, parse_guess
 from wordlelib.rules import Rules, rules_for
 from wordlelib.runs import replacing, replacing_folder
 from wordlelib.solver import pattern_matrix
 from wordlelib.words import Words, load_words
 
-LONGEST_ROW = 1 << 20  # bytes of a JSON line; a longer one is no turn of a game
-BATCH = 1000  # rows of a table that are held at once
 REMEMBERED = 1_000_000  # different rows among which repeats are noticed: a bound on memory
 EXAMPLES = 3  # disagreements that a report shows
 
@@ -83,14 +88,6 @@ class Record(NamedTuple):
     word_list: str = ""
 
 
-class Bad(ValueError):
-    """Why a row is left out: a kind, which is counted, and the detail of this row."""
-
-    def __init__(self, kind: str, detail: object = "") -> None:
-        super().__init__(f"{kind}: {detail}" if detail != "" else kind)
-        self.kind = kind
-
-
 @dataclass
 class Report:
     """What was read and what became of it. `made`: rows written, or that would be without a target.
@@ -134,251 +131,9 @@ class Report:
         return "\n".join(lines)
 
 
-# ---- Containers: any file as rows, numbered from 1; a row that cannot be read is a `Bad`.
-
-
-def _json_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
-    with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-        for number, line in enumerate(iter(partial(file.readline, LONGEST_ROW + 1), b""), 1):
-            if len(line) > LONGEST_ROW:
-                while line and not line.endswith(b"\n"):
-                    line = file.readline(LONGEST_ROW)
-                yield number, Bad(f"the row is longer than {LONGEST_ROW:,} bytes")
-            elif line := (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).strip():
-                yield number, _json_row(line)
-
-
-def _json_row(line: bytes) -> Row | Bad:
-    try:
-        row = json.loads(line.decode())
-        if b"\\u" in line:  # only an escape can write half a character, which no other container takes
-            json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return Bad("half a character (a lone surrogate)")
-    except (ValueError, RecursionError) as error:
-        whole = line.endswith(b"}") or not line.startswith(b"{")
-        return Bad("not JSON" if whole else "not JSON, the row seems half written", error)
-    return row if isinstance(row, dict) else Bad("not a JSON object", type(row).__name__)
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        table = csv.DictReader(file, restkey="", strict=True)
-        number = 0
-        while True:
-            number += 1
-            try:
-                row = next(table)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                row = Bad("not CSV", error)
-            if isinstance(row, dict) and (None in row.values() or "" in row):
-                row = Bad("the row has another number of fields than the header")
-            yield number, row
-
-
-def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    import pyarrow.parquet
-
-    with pyarrow.parquet.ParquetFile(path) as file:
-        batches = (batch.to_pylist() for batch in file.iter_batches(BATCH))
-        yield from enumerate(chain.from_iterable(batches), 1)
-
-
-def _dataset_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    import datasets
-
-    loaded = datasets.load_from_disk(str(path))
-    if isinstance(loaded, datasets.DatasetDict):
-        raise ValueError(f"{path}: a dataset of the splits {', '.join(loaded)}; name the folder of one")
-    batches = (table.to_pylist() for table in loaded.with_format("arrow").iter(BATCH))
-    yield from enumerate(chain.from_iterable(batches), 1)
-
-
-def _rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
-    if (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file():
-        return _dataset_rows(path)
-    if path.is_dir():
-        if not (files := sorted(path.glob("*.csv"))):
-            raise ValueError(f"{path}: a folder without CSV files that `save_to_disk` did not write either")
-        rows = chain.from_iterable(map(_csv_rows, files))
-        return ((number, row) for number, (_, row) in enumerate(rows, 1))
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file or folder")
-    name = path.name.removesuffix(".gz") if path.suffix == ".gz" else path.name
-    readers = {".jsonl": _json_rows, ".parquet": _parquet_rows, ".csv": _csv_rows}
-    if not (reader := readers.get(Path(name).suffix)) or (name != path.name and reader is not _json_rows):
-        raise ValueError(f"{path}: use .jsonl, .jsonl.gz, .parquet, .csv or a folder of `datasets`")
-    return reader(path)
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Damage of a whole file as one sentence."""
-    try:
-        yield
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path}: not a whole gzip file ({error})") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not a UTF-8 text file ({error.reason})") from None
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] not in ("pyarrow", "datasets"):
-            raise
-        raise ValueError(f"{path}: not a whole table ({error})") from None
-
-
-# ---- Notations: feedback and guesses as others write them.
-
-
-def _for_short(function: Callable) -> Callable:
-    """Results kept by text, for texts that recur: long ones do not, and would fill the memory."""
-    kept = lru_cache(maxsize=1 << 16)(function)
-    return wraps(function)(lambda text, *rest: (kept if len(text) <= 80 else function)(text, *rest))
-
-
-_SPELLED = re.compile(r"([^\W\d_])\s?(?:\((.)\)|:(absent|present|correct)\b|([-?!])(?=\s|$))")
-_MARKS = (
-    {"x": "B", "X": "B", "✗": "B", "-": "Y", "✓": "G", "✔": "G"},  # predibase: C(x) R(-) A(✓)
-    {"absent": "B", "present": "Y", "correct": "G"},
-    {"-": "B", "?": "Y", "!": "G"},
-)
-_COMPACT = (("BX_", "Y", "G"), ("⬛⬜", "🟨", "🟩"), ("0", "1", "2"))
-_LINE = re.compile(r"^[ \t]*(?:guess|round|attempt|turn)[ \t]*#?(\d+)[ \t]*:(.+)$", re.I | re.M)
-_CHATML = re.compile(r"<\|im_start\|>(\w+)\n(.*?)(?:<\|im_end\|>\s*|\Z)", re.S)
-
-
-@_for_short
-def _word(text: str, length: int, alphabet: str) -> str | None:
-    """A guess in lower case by the rule of `parse_guess`, None when it is no string of the alphabet."""
-    return None if "<" in text else parse_guess(f"<guess>{text}</guess>", length, alphabet).guess
-
-
-@_for_short
-def read_feedback(text: str, length: int) -> tuple[str | None, str] | None:
-    """Letters (None where not written) and feedback over B, Y, G of one guess; None for no known notation.
-
-    Known: `C(x) R(-) A(✓)` as predibase writes it, the three renderers of this project, and one mark
-    a letter in B or X or _, Y, G, in squares, or in 0, 1, 2, with or without spaces between.
-    """
-    found = _SPELLED.findall(text.rpartition(" = ")[2])
-    for place, marks in enumerate(_MARKS, 1):
-        if len(spelled := [(row[0], marks.get(row[place])) for row in found if row[place]]) == length:
-            letters, feedback = zip(*spelled, strict=True)
-            return None if None in feedback else ("".join(letters), "".join(feedback))
-        if spelled:
-            return None
-    text = text.replace("\ufe0f", "")
-    for token in (*reversed(text.split()), text.replace(" ", "")):
-        for kinds in _COMPACT:
-            table = {mark: colour for marks, colour in zip(kinds, "BYG", strict=True) for mark in marks}
-            if len(token) == length and set(token) <= set(table):
-                return None, "".join(table[mark] for mark in token)
-    return None
-
-
-def _colours(text: object, guess: str, rules: Rules) -> str:
-    """The feedback that a row gives for `guess`, over B, Y, G."""
-    if not isinstance(text, str) or not (read := read_feedback(text, rules.length)):
-        raise Bad("feedback in no known notation", repr(text)[:80])
-    if read[0] and _word(read[0], rules.length, rules.alphabet) != guess:
-        raise Bad("feedback spells another word than the guess", f"{text!r} for {guess!r}")
-    return read[1]
-
-
-def _guess(text: object, rules: Rules) -> str:
-    if not isinstance(text, str) or not (word := _word(text, rules.length, rules.alphabet)):
-        raise Bad(f"guess is not a word of {rules.length} letters {rules.alphabet}", repr(text)[:80])
-    return word
-
-
-@lru_cache(maxsize=16)
-def _invalid_lines(rules: Rules) -> tuple[tuple[str, re.Pattern], ...]:
-    texts = (("not_a_word", rules.not_a_word_text), ("hard_mode", rules.hard_mode_text))
-    return tuple(
-        (rule, re.compile(re.escape(text).replace(r"\{guess\}", r"(\w+)"), re.I)) for rule, text in texts
-    )
-
-
-def _invalid_turn(body: str, rules: Rules) -> Turn | None:
-    """The turn of a line that says why there is no feedback."""
-    if body == rules.no_guess_text:
-        return Turn(None, None, "empty", None)
-    for rule, pattern in _invalid_lines(rules):
-        if match := pattern.fullmatch(body):
-            return Turn(_guess(match[1], rules) if match.groups() else None, None, "ok", rule)
-    return None
-
-
-@_for_short
-def _told_turn(body: str, rules: Rules) -> Turn:
-    """The turn of what follows `Guess 1:`."""
-    if turn := _invalid_turn(body, rules):
-        return turn
-    if not (read := read_feedback(body, rules.length)):
-        raise Bad("feedback in no known notation", repr(body)[:80])
-    return Turn(_guess(read[0] or re.split(r"[\s:,>→-]", body)[0], rules), read[1])
-
-
-def _text_history(text: str, rules: Rules) -> History:
-    """The turns of lines `Guess 1: …`; of several games in a text, such as examples, the last."""
-    lines = _LINE.findall(text)
-    starts = [place for place, (number, _) in enumerate(lines) if number == "1"]
-    lines = lines[starts[-1] :] if starts else lines
-    if [number for number, _ in lines] != [str(place) for place in range(1, len(lines) + 1)]:
-        raise Bad("the guesses in the prompt are not numbered from 1", ", ".join(n for n, _ in lines)[:80])
-    return tuple(_told_turn(body.strip(), rules) for _, body in lines)
-
-
-@_for_short
-def _scored_turn(guess: str, feedback: str, rules: Rules) -> Turn:
-    guess = _guess(guess, rules)
-    return Turn(guess, _colours(feedback, guess, rules) if feedback else "")
-
-
-def _turn(value: object, rules: Rules) -> Turn:
-    """A turn as a guess, as [guess, feedback, …] or as an object; feedback "" where it is not given."""
-    if isinstance(value, str):
-        return Turn(_guess(value, rules), "")
-    if isinstance(value, list) and 2 <= len(value) <= len(Turn._fields):
-        if value[2:] in ([], ["ok", "ok"]) and isinstance(value[0], str) and isinstance(value[1], str):
-            return _scored_turn(value[0], value[1], rules)  # by far the most: kept, since turns recur
-        value = dict(zip(Turn._fields, value, strict=False))
-    if not isinstance(value, dict):
-        raise Bad("a turn is no word, pair or object", repr(value)[:80])
-    text, guess, rule = value.get("text") or "", value.get("guess"), value.get("rule") or "ok"
-    reason = value.get("reason") or "ok"
-    if not all(isinstance(part, str) for part in (text, rule, reason)):
-        raise Bad("text, reason and rule of a turn must be texts", repr(value)[:80])
-    if guess in (None, ""):
-        if reason == "ok":
-            raise Bad("a turn without a guess", repr(value)[:80])
-        return Turn(None, None, reason, None, text)
-    guess, feedback = _guess(guess, rules), value.get("feedback")
-    if rule == "ok":
-        return Turn(guess, _colours(feedback, guess, rules) if feedback else "", reason, rule, text)
-    return Turn(guess, None, reason, rule, text)
-
-
-def _column_history(text: str, rules: Rules) -> History:
-    """The turns of a `history` or `past_guess_history` column: JSON, or Python lists of texts."""
-    try:
-        turns = json.loads(text)
-    except (ValueError, RecursionError):
-        try:
-            turns = ast.literal_eval(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            raise Bad("the column of past guesses is no list", repr(text)[:80]) from None
-    return _turns(turns, rules)
-
-
-def _turns(turns: object, rules: Rules) -> History:
-    if not isinstance(turns, list):
-        raise Bad("the turns are no list", repr(turns)[:80])
-    return tuple(_turn(list(turn) if isinstance(turn, tuple) else turn, rules) for turn in turns)
-
-
 # ---- Forms: one row as a record.
+
+_CHATML = re.compile(r"<\|im_start\|>(\w+)\n(.*?)(?:<\|im_end\|>\s*|\Z)", re.S)
 
 
 def _text(row: Row, name: str) -> str:
@@ -409,11 +164,11 @@ def _answered(text: str, reply: str, rules: Rules) -> Turn:
     if guess is None:
         return Turn(None, None, reason, None, text)
     for line in reply.splitlines():
-        body = (match[2] if (match := _LINE.match(line)) else line).strip()
-        if turn := _invalid_turn(body, rules):
+        body = (match[2] if (match := LINE.match(line)) else line).strip()
+        if turn := invalid_turn(body, rules):
             return turn._replace(guess=guess, text=text)
         if read_feedback(body, rules.length):
-            return Turn(guess, _colours(body, guess, rules), text=text)
+            return Turn(guess, colours(body, guess, rules), text=text)
     return Turn(guess, "", text=text)
 
 
@@ -429,14 +184,14 @@ def _chat_history(chat: Chat, rules: Rules) -> History:
             if message["role"] == "assistant"
         )
     asked = [message["content"] for message in chat if message["role"] == "user"]
-    return _text_history(asked[-1], rules) if asked else ()
+    return text_history(asked[-1], rules) if asked else ()
 
 
 def _secret(row: Row, rules: Rules) -> str | None:
     names = [name for name in ("secret", "word") if row.get(name) not in (None, "")]
     if not names:
         return None
-    if not (word := _word(_text(row, names[0]), rules.length, rules.alphabet)):
+    if not (word := as_word(_text(row, names[0]), rules.length, rules.alphabet)):
         raise Bad(
             f"{names[0]} is not a word of {rules.length} letters {rules.alphabet}", repr(row[names[0]])[:80]
         )
@@ -463,7 +218,7 @@ def _chat_record(number: int, row: Row, prompt: str, answer: str | None, rules: 
     given = next(
         (row[name] for name in ("history", "past_guess_history") if isinstance(row.get(name), str)), None
     )
-    history = _column_history(given, rules) if given is not None else _chat_history(chat, rules)
+    history = column_history(given, rules) if given is not None else _chat_history(chat, rules)
     word_list = row.get("word_list")
     word_list = word_list if isinstance(word_list, str) else ""
     return Record(number, history, _secret(row, rules), completion, original, word_list)
@@ -471,7 +226,7 @@ def _chat_record(number: int, row: Row, prompt: str, answer: str | None, rules: 
 
 def _answer_record(number: int, row: Row, rules: Rules) -> Record:
     """An answer that is one word is the secret, as in sets for RL; any other is the completion."""
-    word = _word(_text(row, "answer"), rules.length, rules.alphabet)
+    word = as_word(_text(row, "answer"), rules.length, rules.alphabet)
     record = _chat_record(number, row, "prompt", None if word else "answer", rules)
     return record._replace(secret=word) if word else record
 
@@ -482,9 +237,9 @@ def _predibase_record(number: int, row: Row, rules: Rules) -> Record:
         number, {**row, "history": None, "past_guess_history": "[]"}, "prompt", "completion", rules
     )
     history = (
-        _column_history(_text(row, "past_guess_history"), rules)
+        column_history(_text(row, "past_guess_history"), rules)
         if isinstance(past, str)
-        else _turns(past, rules)
+        else listed_history(past, rules)
     )
     return record._replace(history=history)
 
@@ -498,7 +253,7 @@ def _game_record(number: int, row: Row, rules: Rules) -> Record:
     secret = _secret(row, rules)
     if secret is None:
         raise Bad("a game without its secret")
-    return Record(number, _turns(row["turns"], rules), secret)
+    return Record(number, listed_history(row["turns"], rules), secret)
 
 
 READERS: dict[str, Callable[[int, Row, Rules], Record]] = {
@@ -546,8 +301,8 @@ def read(path: str | Path, rules: Rules, report: Report) -> Iterator[Record]:
     empty, or of an unknown form.
     """
     path = Path(path)
-    with _readable(path):
-        rows = _rows(path)
+    with readable(path):
+        rows = read_rows(path)
         held = []
         for number, row in rows:
             held.append((number, row))

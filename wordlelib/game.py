@@ -6,7 +6,6 @@ dictionary), *official hard mode* (greens stay, revealed letters are used again)
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -85,8 +84,10 @@ def knowledge(history: Iterable[Turn], length: int) -> Knowledge:
     for turn in history:
         if turn.feedback is None:
             continue
-        copies = Counter(g for g, f in zip(turn.guess, turn.feedback, strict=True) if f != ABSENT)
-        for place, (letter, mark) in enumerate(zip(turn.guess, turn.feedback, strict=True), 1):
+        marked = list(zip(turn.guess, turn.feedback, strict=True))
+        revealed = [letter for letter, mark in marked if mark != ABSENT]
+        copies = {letter: revealed.count(letter) for letter in turn.guess}
+        for place, (letter, mark) in enumerate(marked, 1):
             least[letter] = max(least.get(letter, 0), copies[letter])
             if mark == CORRECT:
                 placed[place - 1] = letter
@@ -94,11 +95,10 @@ def knowledge(history: Iterable[Turn], length: int) -> Knowledge:
             barred.setdefault(letter, set()).add(place)
             if mark == ABSENT:
                 most[letter] = copies[letter]
-    shown = Counter(placed)
     present = {
         letter: tuple(sorted(barred.get(letter, ())))
         for letter in sorted(least)
-        if least[letter] > shown[letter]
+        if least[letter] > placed.count(letter)
     }
     absent = tuple(sorted(letter for letter, n in most.items() if n == 0))
     return Knowledge("".join(placed), present, absent, {k: v for k, v in least.items() if v}, most)
@@ -197,9 +197,12 @@ def is_win(turn: Turn, secret: str) -> bool:
     return turn.feedback is not None and turn.guess == secret
 
 
+_compact = json.JSONEncoder(separators=(",", ":"))  # one for all calls: making it takes as long as its use
+
+
 def encode_history(history: Iterable[Turn]) -> str:
     """A history as one JSON string (guess, feedback, reason, rule of each turn): a dataset column."""
-    return json.dumps([turn[:4] for turn in history], separators=(",", ":"))
+    return _compact.encode([turn[:4] for turn in history])
 
 
 @lru_cache(maxsize=65536)

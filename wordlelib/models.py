@@ -1,6 +1,7 @@
 """Models: the nano model, loading, adapters, saving. Heavy libraries load inside functions."""
 
 import copy
+import hashlib
 import importlib
 import json
 import os
@@ -31,6 +32,7 @@ class NanoShape(NamedTuple):
 # and a GPU, and still play them on any CPU.
 NANO_SHAPES = {"nano": NanoShape(64, 128, 3, 4), "nano-large": NanoShape(192, 512, 6, 6)}
 OWN_BASE = "base"  # folder inside an adapter's, for a base that has no name of its own
+BASE_SEAL = "base.sha256"  # in an adapter's folder: which weights it belongs to, if they are in a folder
 COUNTED_AT_ONCE = 1024  # texts whose tokens are in memory together, at some 100 bytes a token
 PAD, END, UNKNOWN = "<|pad|>", "<|end|>", "<|unknown|>"
 ROLES = {"user": "<|user|>", "assistant": "<|assistant|>"}
@@ -158,19 +160,19 @@ def count_tokens(tokenizer: Any, chats: Sequence[list[dict[str, str]]]) -> list[
     """
     from wordlelib.players import TEMPLATE_OPTIONS
 
-    special = re.compile("|".join(map(re.escape, tokenizer.all_special_tokens)))
+    special = re.compile(f"(?={'|'.join(map(re.escape, tokenizer.all_special_tokens))})")
     split_chats = []
     for chat in chats:
         asks = chat[-1]["role"] == "user"
         text = tokenizer.apply_chat_template(
             chat, add_generation_prompt=asks, tokenize=False, **TEMPLATE_OPTIONS
         )
-        split_chats.append(special.sub(r"\0\g<0>", text).split("\0"))
+        split_chats.append(special.split(text))
     distinct = list(dict.fromkeys(chain.from_iterable(split_chats)))
     lengths = {}
     for start in range(0, len(distinct), COUNTED_AT_ONCE):
         pieces = distinct[start : start + COUNTED_AT_ONCE]
-        ids = tokenizer(pieces, add_special_tokens=False)["input_ids"]
+        ids = tokenizer(pieces, add_special_tokens=False, return_attention_mask=False)["input_ids"]
         lengths.update(zip(pieces, map(len, ids), strict=True))
     return [sum(map(lengths.get, pieces)) for pieces in split_chats]
 
@@ -358,7 +360,11 @@ def restore(model: Any, folder: str | Path) -> None:
 
 
 def adapter_base(folder: str | Path) -> tuple[str, int]:
-    """The base model of a saved adapter (hub name or folder) and its rank; (`folder`, 0) without one."""
+    """The base model of a saved adapter (hub name or folder) and its rank; (`folder`, 0) without one.
+
+    Raises ValueError for a description that is not whole, and for a base in a folder that is no longer the
+    one that the adapter was trained on.
+    """
     file = Path(folder) / "adapter_config.json"
     if not file.is_file():
         return str(folder), 0
@@ -369,7 +375,26 @@ def adapter_base(folder: str | Path) -> tuple[str, int]:
         raise ValueError(f"{file} does not describe an adapter ({error}): train the stage again") from None
     if not os.path.isabs(base) and (file.parent / base).is_dir():
         base = str(file.parent / base)
+    seal = file.parent / BASE_SEAL
+    if seal.is_file() and Path(base).is_dir() and seal.read_text() != _fingerprint(base):
+        raise ValueError(
+            f"the adapter in {shown_path(file.parent)} was trained on another model than the one that is now "
+            f"in {shown_path(base)}: put that one back, or train the adapter again"
+        )
     return base, rank
+
+
+def _fingerprint(folder: str | Path) -> str:
+    """A hash of the configuration and of the size, first and last MiB of each file of weights in a folder."""
+    digest = hashlib.sha256((Path(folder) / "config.json").read_bytes())
+    for file in sorted(Path(folder).glob("*.safetensors")):
+        size = file.stat().st_size
+        digest.update(f"{file.name} {size}".encode())
+        with open(file, "rb") as weights:
+            digest.update(weights.read(1 << 20))
+            weights.seek(max(0, size - (1 << 20)))
+            digest.update(weights.read())
+    return digest.hexdigest()
 
 
 def load_engine(base: str, rank: int, memory: float, max_length: int) -> Any:
@@ -464,3 +489,5 @@ def save(model: Any, tokenizer: Any, folder: str | Path) -> None:
             copy.deepcopy(model).unload().save_pretrained(temporary / OWN_BASE)
         model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
+        if adapter and (base := adapter.base_model_name_or_path) and (Path(base) / "config.json").is_file():
+            (temporary / BASE_SEAL).write_text(_fingerprint(base))

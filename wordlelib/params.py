@@ -106,6 +106,13 @@ GENERATION = {
     "temperature": Param(float, "sampling temperature, 0 for greedy decoding", "", 0, 5),
     "max_completion_length": Param(int, "longest completion", "tokens", 8, 4096),
 }
+SERVER_RESUME = Param(bool, "go on with an unfinished stage: answers of a server are not paid twice")
+SERVER = {
+    "concurrency": Param(int, "requests to the server at once", "requests", 1, 1000),
+    "timeout": Param(
+        float, "longest wait for an answer of the server, retries included", "seconds", 0.1, 86400
+    ),
+}
 MICRO_BATCH = "on the device at once, 0 for all of a step: less memory, more time"
 ENGINE_MEMORY = Param(float, "share of the GPU's memory for the vLLM engine", "", 0.05, 0.95)
 LEARNING_RATE = Param(float, "peak learning rate", "", 1e-9, 1)
@@ -143,6 +150,7 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         **RUN,
         "answers_file": Param(str, "your own answer list, empty for the shipped one", "file"),
         "allowed_file": Param(str, "your own list of allowed guesses, empty for the shipped one", "file"),
+        "alphabet": Param(str, "letters of the words: a range and single ones, such as a-zñ", "letters"),
         "sample_words": Param(int, "play a small game of so many answers, 0 for the whole list", "words", 0),
         "test_secrets": Param(int, "secrets held out for the report", "words", 1),
         "val_secrets": Param(int, "secrets held out for choosing", "words", 1),
@@ -164,6 +172,20 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "model": Param(
             str, "whose tokenizer measures lengths: nano, nano-large, hub name or folder", "model"
         ),
+        "teacher": Param(
+            str, "who plays for SFT: the solver, or a model on a server", choices=("solver", "endpoint")
+        ),
+        "resume": SERVER_RESUME,
+        "endpoint": Param(str, "URL of an OpenAI-compatible server, for the teacher endpoint", "URL"),
+        "teacher_model": Param(str, "name of the teacher on that server", "model"),
+        "teacher_secrets": Param(int, "training secrets that it plays, 0 for all", "words", 0),
+        "teacher_games": Param(int, "games that it plays of each secret", "games", 1, 100),
+        "keep_games": Param(int, "games kept of each secret at most, the shortest first", "games", 1, 100),
+        **SERVER,
+        **GENERATION,
+        "prompt_price": Param(float, "price of a million prompt tokens", "dollars", 0),
+        "completion_price": Param(float, "price of a million completion tokens", "dollars", 0),
+        "dry_run": Param(bool, "show prompts and expected cost of the teacher endpoint, and end there"),
     },
     "02_sft": {
         **RUN,
@@ -221,7 +243,7 @@ PARAMETERS: dict[str, dict[str, Param]] = {
     },
     "04_eval": {
         **RUN,
-        "resume": Param(bool, "go on with an unfinished stage: answers of a server are not paid twice"),
+        "resume": SERVER_RESUME,
         "secrets": Param(str, "secrets that are played", choices=("all", "heldout", "train")),
         "max_games": Param(int, "games of each player, 0 for all secrets", "games", 0),
         "players": Param(list, "players in the table", choices=PLAYERS),
@@ -232,10 +254,7 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         ),
         "endpoint": Param(str, "URL of an OpenAI-compatible server, for the player endpoint", "URL"),
         "model": Param(str, "name of the model on that server", "model"),
-        "concurrency": Param(int, "requests to the server at once", "requests", 1, 1000),
-        "timeout": Param(
-            float, "longest wait for an answer of the server, retries included", "seconds", 0.1, 86400
-        ),
+        **SERVER,
         "backend": Param(str, "what generates the answers of models", choices=("transformers", "vllm")),
         "engine_memory": ENGINE_MEMORY,
         "batch_size": Param(int, "games played side by side", "games", 1),
@@ -340,6 +359,20 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
                 f"{stage}: with backend unsloth, beta measures the distance to the base model and not to the "
                 "SFT model; use beta 0"
             )
+    if stage == "01_data_synthesis":
+        teaches = values["teacher"] == "endpoint"
+        if not teaches == bool(values["endpoint"]) == bool(values["teacher_model"]):
+            raise ValueError(
+                f"{stage}: teacher endpoint needs endpoint (a URL) and teacher_model (a name), and they "
+                "need it: set all three or none"
+            )
+        if teaches:
+            _check_endpoint(values["endpoint"])
+            if values["lexicon"] == "train":
+                raise ValueError(
+                    f"{stage}: under lexicon train no training text may name a held-out word, and a model "
+                    "knows them all: use lexicon full, or teacher solver"
+                )
     if stage == "04_eval":
         plays = "endpoint" in values["players"]
         if plays != bool(values["endpoint"]) or (plays and not values["model"]):
@@ -348,9 +381,7 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
                 "among players: set all three or none"
             )
         if plays:
-            from wordlelib.endpoints import check_url
-
-            check_url(values["endpoint"])  # before it is shown and written
+            _check_endpoint(values["endpoint"])
     if micro := values.get("micro_batch_size"):
         batch = values["batch_size"]
         if batch % micro:
@@ -362,6 +393,13 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
         raise ValueError(f"{stage}: adapter qlora needs backend unsloth; use lora, or an NVIDIA GPU")
     if "max_minutes" in values and not (values["max_steps"] or values["max_minutes"]):
         raise ValueError(f"{stage}: max_steps and max_minutes are both 0, so training would never end")
+
+
+def _check_endpoint(url: str) -> None:
+    """As `endpoints.check_url`, before the URL is shown and written."""
+    from wordlelib.endpoints import check_url
+
+    check_url(url)
 
 
 def check_stages(stages: Mapping[str, Mapping[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from wordlelib.words import Words
 
 MARKS = ABSENT + PRESENT + CORRECT  # digits 0, 1, 2 of a pattern code
 LONGEST = 10  # 3**10 codes fit uint16, 3**11 do not
-PAIRWISE = 48  # up to so many candidates comparing all pairs beats counting
+PAIRWISE = 48  # up to so many candidates, and for more guesses, comparing all pairs beats counting
 BLOCK = 1 << 18  # cells worked on at a time: small enough to stay in a processor's cache
 Key = tuple[tuple[str, str], ...]  # guess and feedback of each valid turn
 
@@ -106,7 +106,7 @@ def _part_sizes(codes: np.ndarray, n_codes: int) -> np.ndarray:
     [candidates, guesses] with the part of each candidate or, beyond `_by_candidate`, [codes, guesses].
     """
     n, width = codes.shape
-    if n > PAIRWISE:
+    if n > PAIRWISE or width <= PAIRWISE:
         keys = np.multiply(codes, width, dtype=np.intp) + np.arange(width)
         counts = np.bincount(keys.ravel(), minlength=n_codes * width)
         return counts[keys] if _by_candidate(n, n_codes) else counts.reshape(n_codes, width)

@@ -180,7 +180,7 @@ def _blind_guess(solver: Solver, history: History, pair: Sequence[int], rng: ran
         first, second = solver.matrix[np.ix_(pool, pair)].T
         if len(blind := pool[first == second]):
             break
-    drawn = rng.sample([solver.guesses[row] for row in blind], min(BLIND, len(blind)))
+    drawn = [solver.guesses[blind[i]] for i in rng.sample(range(len(blind)), min(BLIND, len(blind)))]
     return max(drawn, key=lambda word: solver.bits(word, left), default=None)
 
 
@@ -225,6 +225,42 @@ def make_states(
     the lists of `solver` leave out). Raises ValueError for an unknown source, shares that are not
     positive, no secrets, or a secret that is not in the solver's universe.
     """
+    shares = _shares(solver, secrets, mix)
+    return _states(
+        solver, list(secrets), n, random.Random(seed), shares, solver.words.dictionary | set(known)
+    )
+
+
+def task(
+    solver: Solver,
+    secrets: Sequence[str],
+    seed: int | str,
+    number: int,
+    past_turns: int | None = None,
+    mix: dict[str, float] = MIX,
+    known: Collection[str] = (),
+) -> tuple[History, str, str]:
+    """Task `number` of an endless series, as (history, secret, source): a function of its arguments alone.
+
+    The case is the solver's lists and rules, `secrets` and `past_turns` (None: any number of them). Sources
+    are drawn by the shares of `mix`, so that these hold over many tasks. Raises ValueError as `make_states`
+    does, and when no game has a state after so many turns.
+    """
+    shares = _shares(solver, secrets, mix)
+    rng, known = random.Random(f"task {seed} {number}"), solver.words.dictionary | set(known)
+    for _ in range(BARREN):
+        secret, [kind] = rng.choice(secrets), rng.choices(tuple(shares), tuple(shares.values()))
+        states = _game_of(solver, secret, kind, rng, known, frozenset(secrets))
+        if fitting := [state for state in states if past_turns in (None, len(state))]:
+            return rng.choice(fitting), secret, kind
+    raise ValueError(
+        f"task: {BARREN} games had no state after {past_turns} turns; with {solver.rules.turns} turns and "
+        f"{len(solver.universe)} possible words use another number or mix"
+    )
+
+
+def _shares(solver: Solver, secrets: Sequence[str], mix: dict[str, float]) -> dict[str, float]:
+    """The positive shares of `mix`, once it and the secrets are seen to fit."""
     if unknown := sorted(set(mix) - set(MIX)):
         raise ValueError(f"mix: unknown source {unknown[0]!r}; use some of {', '.join(MIX)}")
     shares = {kind: share for kind, share in mix.items() if share}
@@ -234,9 +270,20 @@ def make_states(
         raise ValueError("make_states: there are no secrets to make states of")
     if strange := sorted(set(secrets) - set(solver.universe)):
         raise ValueError(f"make_states: secret {strange[0]!r} is not among the words that the solver knows")
-    return _states(
-        solver, list(secrets), n, random.Random(seed), shares, solver.words.dictionary | set(known)
-    )
+    return shares
+
+
+def _game_of(
+    solver: Solver,
+    secret: str,
+    kind: str,
+    rng: random.Random,
+    known: Collection[str],
+    secrets: Collection[str],
+) -> Iterator[History]:
+    if kind == "decoy":
+        return _decoy_states(solver, secret, rng, secrets)
+    return _game_states(solver, secret, kind, rng, known)
 
 
 def _states(
@@ -253,11 +300,7 @@ def _states(
         for secret in deck:
             kind = min(shares, key=lambda kind: made[kind] / shares[kind])
             barren += 1
-            if kind == "decoy":
-                game = _decoy_states(solver, secret, rng, secrets)
-            else:
-                game = _game_states(solver, secret, kind, rng, known)
-            for history in game:
+            for history in _game_of(solver, secret, kind, rng, known, secrets):
                 if made.total() == n:
                     return
                 made[kind], barren = made[kind] + 1, 0

@@ -1,7 +1,7 @@
 """What a model says in its thinking, checked against the game: are the words it lists words, and possible?
 
-A statement is a word spelled out in the thinking (`S H A R P`), as the completions of training have it.
-Thinking in other forms makes no statement here, and is not judged.
+A stated word is one spelled out in the thinking (`S H A R P`), as the completions of training have it.
+`false_statements` reads plain English about letters. Thinking in other forms is not judged.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from wordlelib.evaluate import history_of
-from wordlelib.game import History, Turn, is_consistent
+from wordlelib.game import CORRECT, History, Turn, is_consistent, knowledge
 from wordlelib.prompts import END_THINK
 from wordlelib.solver import Solver
 
@@ -21,6 +21,53 @@ def stated_words(text: str) -> list[str]:
     """The words spelled out before the thinking ends, in lower case and in order; total on any text."""
     thinking = text.rpartition(END_THINK)[0]
     return [found.replace(" ", "").lower() for found in SPELLED.findall(thinking)]
+
+
+_LETTER = r"(?<![^\W_])['\"*]*(?P<letter>[^\W\d_])['\"*]*(?![^\W_])"
+_PLACE = r"(?:position|place|spot|slot)\s+(?P<place>\d+)"
+_CLAIMS = {
+    "absent": rf"{_LETTER}\s+is\s+(?:absent|gr[ae]y|not\s+in\s+the\s+(?:secret\s+)?word)\b",
+    "present": rf"{_LETTER}\s+is\s+(?:present|yellow|in\s+the\s+(?:secret\s+)?word)\b",
+    "placed": rf"{_LETTER}\s+is\s+(?:green|correct|fixed)?\s*(?:in|at)\s+{_PLACE}",
+    "placed first": rf"{_PLACE}\s+is\s+{_LETTER}",
+}
+_STATEMENT = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _CLAIMS.items()}
+_SUPPOSED = re.compile(r"\b(?:if|whether|unless|suppose|maybe|perhaps)\b[^.;,\n]*$", re.IGNORECASE)
+
+
+def false_statements(text: str, history: History) -> list[str]:
+    """What the thinking says of letters that the feedback so far contradicts; total on any text.
+
+    Statements such as `A is absent`, `B is in the word`, `C is in position 2`, `position 2 is C`. What is
+    only supposed (`if A is absent`) says nothing, and what feedback leaves open is not false.
+    """
+    thinking = text.rpartition(END_THINK)[0]
+    length = len(next((turn.guess for turn in history if turn.feedback), ""))
+    known, found = knowledge(history, length), []
+    barred = {
+        (letter, place)
+        for turn in history
+        if turn.feedback
+        for place, (letter, mark) in enumerate(zip(turn.guess, turn.feedback, strict=True), 1)
+        if mark != CORRECT
+    }
+    for name, pattern in _STATEMENT.items():
+        for claim in pattern.finditer(thinking):
+            if _SUPPOSED.search(thinking[: claim.start()]):
+                continue
+            letter = claim["letter"].lower()
+            if name == "absent":
+                false = letter in known.least
+            elif name == "present":
+                false = letter in known.absent
+            else:
+                place = int(claim["place"][:3])
+                placed = known.pattern[place - 1 : place] if place else ""
+                false = letter in known.absent or (letter, place) in barred
+                false |= bool(placed.strip("_")) and placed != letter
+            if false:
+                found.append(claim[0])
+    return found
 
 
 class Calibration(NamedTuple):

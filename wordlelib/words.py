@@ -68,7 +68,10 @@ def read_list(path: str | Path, length: int | None = None, alphabet: str = "a-z"
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not a UTF-8 text file ({error.reason})") from None
-    letters = re.compile(f"[{alphabet}]+")
+    try:
+        letters = re.compile(f"[{alphabet}]+")
+    except re.error:
+        raise ValueError(f"alphabet is {alphabet!r}; write the letters, or a range such as a-z") from None
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         written = line.strip()

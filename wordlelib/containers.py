@@ -1,0 +1,118 @@
+"""Files of others as rows: JSON lines, CSV, Parquet and folders of `datasets`, numbered from 1.
+
+A row that cannot be read is a `Bad` in its place; damage of a whole file is an error. Rows stream.
+"""
+
+import csv
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from wordlelib.data import Row
+
+LONGEST_ROW = 1 << 20  # bytes of a JSON line; a longer one is no turn of a game
+BATCH = 1000  # rows of a table that are held at once
+
+
+class Bad(ValueError):
+    """Why a row is left out: a kind, which is counted, and the detail of this row."""
+
+    def __init__(self, kind: str, detail: object = "") -> None:
+        super().__init__(f"{kind}: {detail}" if detail != "" else kind)
+        self.kind = kind
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
+    with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+        for number, line in enumerate(iter(partial(file.readline, LONGEST_ROW + 1), b""), 1):
+            if len(line) > LONGEST_ROW:
+                while line and not line.endswith(b"\n"):
+                    line = file.readline(LONGEST_ROW)
+                yield number, Bad(f"the row is longer than {LONGEST_ROW:,} bytes")
+            elif line := (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).strip():
+                yield number, _json_row(line)
+
+
+def _json_row(line: bytes) -> Row | Bad:
+    try:
+        row = json.loads(line.decode())
+        if b"\\u" in line:  # only an escape can write half a character, which no other container takes
+            json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return Bad("half a character (a lone surrogate)")
+    except (ValueError, RecursionError) as error:
+        whole = line.endswith(b"}") or not line.startswith(b"{")
+        return Bad("not JSON" if whole else "not JSON, the row seems half written", error)
+    return row if isinstance(row, dict) else Bad("not a JSON object", type(row).__name__)
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        table = csv.DictReader(file, restkey="", strict=True)
+        number = 0
+        while True:
+            number += 1
+            try:
+                row = next(table)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                row = Bad("not CSV", error)
+            if isinstance(row, dict) and (None in row.values() or "" in row):
+                row = Bad("the row has another number of fields than the header")
+            yield number, row
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path) as file:
+        batches = (batch.to_pylist() for batch in file.iter_batches(BATCH))
+        yield from enumerate(chain.from_iterable(batches), 1)
+
+
+def _dataset_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    import datasets
+
+    loaded = datasets.load_from_disk(str(path))
+    if isinstance(loaded, datasets.DatasetDict):
+        raise ValueError(f"{path}: a dataset of the splits {', '.join(loaded)}; name the folder of one")
+    batches = (table.to_pylist() for table in loaded.with_format("arrow").iter(BATCH))
+    yield from enumerate(chain.from_iterable(batches), 1)
+
+
+def read_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
+    if (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file():
+        return _dataset_rows(path)
+    if path.is_dir():
+        if not (files := sorted(path.glob("*.csv"))):
+            raise ValueError(f"{path}: a folder without CSV files that `save_to_disk` did not write either")
+        rows = chain.from_iterable(map(_csv_rows, files))
+        return ((number, row) for number, (_, row) in enumerate(rows, 1))
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file or folder")
+    name = path.name.removesuffix(".gz") if path.suffix == ".gz" else path.name
+    readers = {".jsonl": _json_rows, ".parquet": _parquet_rows, ".csv": _csv_rows}
+    if not (reader := readers.get(Path(name).suffix)) or (name != path.name and reader is not _json_rows):
+        raise ValueError(f"{path}: use .jsonl, .jsonl.gz, .parquet, .csv or a folder of `datasets`")
+    return reader(path)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Damage of a whole file as one sentence."""
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path}: not a whole gzip file ({error})") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not a UTF-8 text file ({error.reason})") from None
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("pyarrow", "datasets"):
+            raise
+        raise ValueError(f"{path}: not a whole table ({error})") from None

@@ -1,0 +1,158 @@
+"""Feedback, guesses and turns as others write them, read into ours; what cannot be one is a `Bad`."""
+
+import ast
+import json
+import re
+from collections.abc import Callable
+from functools import lru_cache, wraps
+
+from wordlelib.containers import Bad
+from wordlelib.game import History, Turn
+from wordlelib.prompts import parse_guess
+from wordlelib.rules import Rules
+
+
+def _for_short(function: Callable) -> Callable:
+    """Results kept by text, for texts that recur: long ones do not, and would fill the memory."""
+    kept = lru_cache(maxsize=1 << 16)(function)
+    return wraps(function)(lambda text, *rest: (kept if len(text) <= 80 else function)(text, *rest))
+
+
+_SPELLED = re.compile(r"([^\W\d_])\s?(?:\((.)\)|:(absent|present|correct)\b|([-?!])(?=\s|$))")
+_MARKS = (
+    {"x": "B", "X": "B", "✗": "B", "-": "Y", "✓": "G", "✔": "G"},  # predibase: C(x) R(-) A(✓)
+    {"absent": "B", "present": "Y", "correct": "G"},
+    {"-": "B", "?": "Y", "!": "G"},
+)
+_COMPACT = (("BX_", "Y", "G"), ("⬛⬜", "🟨", "🟩"), ("0", "1", "2"))
+LINE = re.compile(r"^[ \t]*(?:guess|round|attempt|turn)[ \t]*#?(\d+)[ \t]*:(.+)$", re.I | re.M)
+
+
+@_for_short
+def as_word(text: str, length: int, alphabet: str) -> str | None:
+    """A guess in lower case by the rule of `parse_guess`, None when it is no string of the alphabet."""
+    return None if "<" in text else parse_guess(f"<guess>{text}</guess>", length, alphabet).guess
+
+
+@_for_short
+def read_feedback(text: str, length: int) -> tuple[str | None, str] | None:
+    """Letters (None where not written) and feedback over B, Y, G of one guess; None for no known notation.
+
+    Known: `C(x) R(-) A(✓)` as predibase writes it, the three renderers of this project, and one mark
+    a letter in B or X or _, Y, G, in squares, or in 0, 1, 2, with or without spaces between.
+    """
+    found = _SPELLED.findall(text.rpartition(" = ")[2])
+    for place, marks in enumerate(_MARKS, 1):
+        if len(spelled := [(row[0], marks.get(row[place])) for row in found if row[place]]) == length:
+            letters, feedback = zip(*spelled, strict=True)
+            return None if None in feedback else ("".join(letters), "".join(feedback))
+        if spelled:
+            return None
+    text = text.replace("\ufe0f", "")
+    for token in (*reversed(text.split()), text.replace(" ", "")):
+        for kinds in _COMPACT:
+            table = {mark: colour for marks, colour in zip(kinds, "BYG", strict=True) for mark in marks}
+            if len(token) == length and set(token) <= set(table):
+                return None, "".join(table[mark] for mark in token)
+    return None
+
+
+def colours(text: object, guess: str, rules: Rules) -> str:
+    """The feedback that a row gives for `guess`, over B, Y, G."""
+    if not isinstance(text, str) or not (read := read_feedback(text, rules.length)):
+        raise Bad("feedback in no known notation", repr(text)[:80])
+    if read[0] and as_word(read[0], rules.length, rules.alphabet) != guess:
+        raise Bad("feedback spells another word than the guess", f"{text!r} for {guess!r}")
+    return read[1]
+
+
+def _guess(text: object, rules: Rules) -> str:
+    if not isinstance(text, str) or not (word := as_word(text, rules.length, rules.alphabet)):
+        raise Bad(f"guess is not a word of {rules.length} letters {rules.alphabet}", repr(text)[:80])
+    return word
+
+
+@lru_cache(maxsize=16)
+def _invalid_lines(rules: Rules) -> tuple[tuple[str, re.Pattern], ...]:
+    texts = (("not_a_word", rules.not_a_word_text), ("hard_mode", rules.hard_mode_text))
+    return tuple(
+        (rule, re.compile(re.escape(text).replace(r"\{guess\}", r"(\w+)"), re.I)) for rule, text in texts
+    )
+
+
+def invalid_turn(body: str, rules: Rules) -> Turn | None:
+    """The turn of a line that says why there is no feedback."""
+    if body == rules.no_guess_text:
+        return Turn(None, None, "empty", None)
+    for rule, pattern in _invalid_lines(rules):
+        if match := pattern.fullmatch(body):
+            return Turn(_guess(match[1], rules) if match.groups() else None, None, "ok", rule)
+    return None
+
+
+@_for_short
+def _told_turn(body: str, rules: Rules) -> Turn:
+    """The turn of what follows `Guess 1:`."""
+    if turn := invalid_turn(body, rules):
+        return turn
+    if not (read := read_feedback(body, rules.length)):
+        raise Bad("feedback in no known notation", repr(body)[:80])
+    return Turn(_guess(read[0] or re.split(r"[\s:,>→-]", body)[0], rules), read[1])
+
+
+def text_history(text: str, rules: Rules) -> History:
+    """The turns of lines `Guess 1: …`; of several games in a text, such as examples, the last."""
+    lines = LINE.findall(text)
+    starts = [place for place, (number, _) in enumerate(lines) if number == "1"]
+    lines = lines[starts[-1] :] if starts else lines
+    if [number for number, _ in lines] != [str(place) for place in range(1, len(lines) + 1)]:
+        raise Bad("the guesses in the prompt are not numbered from 1", ", ".join(n for n, _ in lines)[:80])
+    return tuple(_told_turn(body.strip(), rules) for _, body in lines)
+
+
+@_for_short
+def _scored_turn(guess: str, feedback: str, rules: Rules) -> Turn:
+    guess = _guess(guess, rules)
+    return Turn(guess, colours(feedback, guess, rules) if feedback else "")
+
+
+def _turn(value: object, rules: Rules) -> Turn:
+    """A turn as a guess, as [guess, feedback, …] or as an object; feedback "" where it is not given."""
+    if isinstance(value, str):
+        return Turn(_guess(value, rules), "")
+    if isinstance(value, list) and 2 <= len(value) <= len(Turn._fields):
+        if value[2:] in ([], ["ok", "ok"]) and isinstance(value[0], str) and isinstance(value[1], str):
+            return _scored_turn(value[0], value[1], rules)  # by far the most: kept, since turns recur
+        value = dict(zip(Turn._fields, value, strict=False))
+    if not isinstance(value, dict):
+        raise Bad("a turn is no word, pair or object", repr(value)[:80])
+    text, guess, rule = value.get("text") or "", value.get("guess"), value.get("rule") or "ok"
+    reason = value.get("reason") or "ok"
+    if not all(isinstance(part, str) for part in (text, rule, reason)):
+        raise Bad("text, reason and rule of a turn must be texts", repr(value)[:80])
+    if guess in (None, ""):
+        if reason == "ok":
+            raise Bad("a turn without a guess", repr(value)[:80])
+        return Turn(None, None, reason, None, text)
+    guess, feedback = _guess(guess, rules), value.get("feedback")
+    if rule == "ok":
+        return Turn(guess, colours(feedback, guess, rules) if feedback else "", reason, rule, text)
+    return Turn(guess, None, reason, rule, text)
+
+
+def column_history(text: str, rules: Rules) -> History:
+    """The turns of a `history` or `past_guess_history` column: JSON, or Python lists of texts."""
+    try:
+        turns = json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            turns = ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            raise Bad("the column of past guesses is no list", repr(text)[:80]) from None
+    return listed_history(turns, rules)
+
+
+def listed_history(turns: object, rules: Rules) -> History:
+    if not isinstance(turns, list):
+        raise Bad("the turns are no list", repr(turns)[:80])
+    return tuple(_turn(list(turn) if isinstance(turn, tuple) else turn, rules) for turn in turns)
