@@ -87,6 +87,10 @@ def _dataset_rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
+    """The rows of a file or folder with their numbers; its ending says how it is read.
+
+    Raises FileNotFoundError for a path that is not there and ValueError for an ending that is not known.
+    """
     if (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file():
         return _dataset_rows(path)
     if path.is_dir():

@@ -153,6 +153,7 @@ def column_history(text: str, rules: Rules) -> History:
 
 
 def listed_history(turns: object, rules: Rules) -> History:
+    """The history in a list of turns, each an object or a list; raises `Bad` for anything else."""
     if not isinstance(turns, list):
         raise Bad("the turns are no list", repr(turns)[:80])
     return tuple(_turn(list(turn) if isinstance(turn, tuple) else turn, rules) for turn in turns)
