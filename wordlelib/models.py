@@ -243,7 +243,7 @@ def _with_adapter(model: Any, folder: str, own_base: bool) -> Any:
         fits = False
     if not fits:
         raise ValueError(
-            f"the adapter in {shown_path(folder)} was trained on another base than the one that it now finds "
+            f"the adapter in {shown_path(folder)} was trained on another model than the one it now finds "
             f"as {shown_path(model.name_or_path or OWN_BASE)}: its layers differ; train the stage again"
         )
     require_trained_adapter(adapted)

@@ -107,7 +107,6 @@ GENERATION = {
     "max_completion_length": Param(int, "longest completion", "tokens", 8, 4096),
 }
 MICRO_BATCH = "on the device at once, 0 for all of a step: less memory, more time"
-ALPHABET = Param(str, "small letters of your own words, such as a-zñ", "letters")
 ENGINE_MEMORY = Param(float, "share of the GPU's memory for the vLLM engine", "", 0.05, 0.95)
 LEARNING_RATE = Param(float, "peak learning rate", "", 1e-9, 1)
 # How a training is kept and watched, not what it learns: no part of what makes two stages the same
@@ -138,14 +137,14 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "model": Param(str, "saved model to play against, on the words of its run", "folder"),
         "answers_file": Param(str, "your own list of secrets to play, empty for the shipped one", "file"),
         "allowed_file": Param(str, "guesses allowed with it, empty for its secrets only", "file"),
-        "alphabet": ALPHABET,
+        "alphabet": Param(str, "letters of the words: a range and single ones, such as a-zñ", "letters"),
         "seed": RUN["seed"],
     },
     "01_data_synthesis": {
         **RUN,
         "answers_file": Param(str, "your own answer list, empty for the shipped one", "file"),
         "allowed_file": Param(str, "your own list of allowed guesses, empty for the shipped one", "file"),
-        "alphabet": ALPHABET,
+        "alphabet": Param(str, "letters of the words: a range and single ones, such as a-zñ", "letters"),
         "sample_words": Param(int, "play a small game of so many answers, 0 for the whole list", "words", 0),
         "test_secrets": Param(int, "secrets held out for the report", "words", 1),
         "val_secrets": Param(int, "secrets held out for choosing", "words", 1),
