@@ -41,11 +41,11 @@ def ten_prompts(source, tokenizer):
 
 
 @pytest.fixture
-def adapted(tokenizer, tmp_path):
+def adapted(source, tokenizer, tmp_path):
     """A nano base on disk with a LoRA adapter whose matrices are not zero."""
     base = tmp_path / "machine" / "tiny-base"
     models.save(models.nano_model(tokenizer), tokenizer, base)
-    model = models.attach_adapter(models.load(base, None)[0], rank=4).cpu()
+    model = models.attach_adapter(models.load(base, source.rules)[0], rank=4).cpu()
     torch.manual_seed(0)
     for name, value in model.named_parameters():
         if "lora_B" in name:

@@ -189,6 +189,43 @@ def test_an_adapter_of_the_nano_model_brings_its_base_along(game, tokenizer, tmp
     assert torch.allclose(logits(model), logits(last.cpu()), atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:Found missing adapter keys")
+@pytest.mark.parametrize("change", [{"layers": 2}, {"layers": 5}, {"intermediate": 96}])
+def test_an_adapter_that_does_not_fit_its_base_is_refused(game, tokenizer, tmp_path, monkeypatch, change):
+    """One from elsewhere: peft would leave out matrices of missing layers and start new ones at zero."""
+    models.save(models.nano_model(tokenizer), tokenizer, tmp_path / "base")
+    adapted = models.attach_adapter(models.load(tmp_path / "base", game[1])[0], rank=4)
+    train_adapter(adapted)
+    for part in (adapted, tokenizer):
+        part.save_pretrained(tmp_path / "adapter")
+    models.load(tmp_path / "adapter", game[1])
+    monkeypatch.setitem(models.NANO_SHAPES, "nano", models.NANO_SHAPES["nano"]._replace(**change))
+    models.save(models.nano_model(tokenizer), tokenizer, tmp_path / "base")
+    with pytest.raises(ValueError, match="was trained on another model than the one it now finds"):
+        models.load(tmp_path / "adapter", game[1])
+
+
+def describe_adapter(folder, base):
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": base, "r": 8}))
+    return folder
+
+
+def test_a_run_refuses_an_adapter_of_another_base_than_the_one_it_starts_from(tmp_path):
+    adapter = describe_adapter(tmp_path / "a", "org/small")
+    continued = describe_adapter(tmp_path / "b", "org/small")
+    own = describe_adapter(tmp_path / "c", None)
+    (own / models.OWN_BASE).mkdir()
+    models.require_base(adapter, "org/small")
+    models.require_base(adapter, continued)
+    models.require_base(adapter, tmp_path / "moved away since")
+    models.require_base("org/other", "org/small")  # all weights: no adapter
+    models.require_base(own, "nano")
+    for folder, start in ((adapter, "org/large"), (adapter, "nano"), (own, "org/small"), (adapter, own)):
+        with pytest.raises(ValueError, match=r"belongs to the base .*put the adapter of this run back"):
+            models.require_base(folder, start)
+
+
 # Backends ----------------------------------------------------------------------------------------
 
 

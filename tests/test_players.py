@@ -128,6 +128,13 @@ def test_adapters_of_one_base_share_an_engine_that_holds_their_rank_and_the_long
     assert [engine.asked for engine in engines.values()] == [("org/m", 32, 0.5, 100 + 6 * 20)]
 
 
+def test_an_adapter_of_another_base_than_the_run_starts_from_does_not_play(evaluated):
+    folders, play = evaluated
+    runs.write_json(folders[0] / "adapter_config.json", {"base_model_name_or_path": "org/large", "r": 8})
+    with pytest.raises(ValueError, match=r"belongs to the base org/large, but its run starts from org/m"):
+        play("sft", {})
+
+
 def test_an_engine_of_other_weights_takes_the_place_of_one_that_a_player_still_holds(evaluated):
     """All weights were trained, so each player has a base of its own; the GPU has room for one."""
     _, play = evaluated

@@ -14,6 +14,7 @@ from typing import Any
 from wordlelib import evaluate, svg
 from wordlelib.game import ABSENT, CORRECT, PRESENT, score
 from wordlelib.solver import Solver
+from wordlelib.words import capitals
 
 Record = Mapping[str, Any]
 
@@ -81,7 +82,7 @@ def tiles_html(guess: str | None, feedback: str | None, length: int) -> str:
 
 def _tile(letter: str, mark: str | None) -> str:
     symbol, name, *_ = LOOK[mark]
-    shown = escape(letter.upper())
+    shown = escape(capitals(letter))
     title = f"{shown} {name}".strip()
     return f'<b class="{mark or "N"}" title="{title}">{shown or "&nbsp;"}<i>{symbol}</i></b>'
 
@@ -285,7 +286,7 @@ def _svg_row(turn: Record | None, left: float, top: float, length: int, board: f
         parts.append(svg.element("rect", **box, fill=fill, stroke=fill if turn else EDGE))
         if turn:
             middle = {"text_anchor": "middle", "fill": ink}
-            letter = turn["guess"][place].upper()
+            letter = capitals(turn["guess"][place])
             parts.append(svg.label(x + TILE / 2, top + 25, letter, 20, font_weight=700, **middle))
             parts.append(svg.label(x + TILE / 2, top + 39, symbol, 13, **middle))
     return parts

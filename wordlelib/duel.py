@@ -151,12 +151,17 @@ class Duel:
 
 
 def setting(
-    model: str = "", answers_file: str = "", allowed_file: str = "", hard_mode: bool = False
+    model: str = "",
+    answers_file: str = "",
+    allowed_file: str = "",
+    hard_mode: bool = False,
+    alphabet: str = "a-z",
 ) -> tuple[Words, Rules, dict[str, Player]]:
     """Words, rules and opponents of a duel besides the solver: a saved model if one is named.
 
-    A model plays the words and the rules of its run. Without one they are those of the two list files, or
-    the shipped ones. Raises ValueError for both a model and a file, and as `load_words` and `models.load` do.
+    A model plays the words and the rules of its run. Without one they are those of the two list files,
+    whose words are made of the letters of `alphabet`, or the shipped ones. Raises ValueError for both a model
+    and a file, and as `load_words` and `models.load` do.
     """
     if model and (answers_file or allowed_file):
         raise ValueError(
@@ -166,8 +171,8 @@ def setting(
     if model:
         words, rules = saved_game(folder)
     else:
-        words = load_words(project_path(answers_file), project_path(allowed_file))
-        rules = rules_for(words)
+        words = load_words(project_path(answers_file), project_path(allowed_file), alphabet)
+        rules = rules_for(words, alphabet=alphabet)
     opponents = {model: saved_player(folder, rules)} if model else {}
     return words, replace(rules, hard_mode=rules.hard_mode or hard_mode), opponents
 

@@ -34,7 +34,7 @@ from wordlelib.prompts import END_THINK, THINK, is_well_formed, messages, parse_
 from wordlelib.rules import Rules, rules_for
 from wordlelib.runs import replacing, replacing_folder
 from wordlelib.solver import pattern_matrix
-from wordlelib.words import Words, load_words
+from wordlelib.words import Words, capitals, load_words
 
 REMEMBERED = 1_000_000  # different rows among which repeats are noticed: a bound on memory
 EXAMPLES = 3  # disagreements that a report shows
@@ -496,10 +496,10 @@ def _past_guesses(history: History) -> str:
         raise Bad("the form predibase cannot hold a turn without feedback")
     marks = {"B": "x", "Y": "-", "G": "✓"}
     shown = (
-        " ".join(f"{g}({marks[f]})" for g, f in zip(turn.guess.upper(), turn.feedback, strict=True))
+        " ".join(f"{g}({marks[f]})" for g, f in zip(capitals(turn.guess), turn.feedback, strict=True))
         for turn in history
     )
-    return repr([[turn.guess.upper(), text] for turn, text in zip(history, shown, strict=True)])
+    return repr([[capitals(turn.guess), text] for turn, text in zip(history, shown, strict=True)])
 
 
 def _game_turns(record: Record, words: Words, rules: Rules) -> History:
@@ -527,7 +527,7 @@ def written(record: Record, form: str, words: Words, rules: Rules) -> Row:
             "prompt": _as_chatml(record, rules),
             "word_list": record.word_list,
             "past_guess_history": _past_guesses(record.history),
-            "secret": record.secret.upper(),
+            "secret": capitals(record.secret),
             "completion": said,
         }
     if form == "chat":

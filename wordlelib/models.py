@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from wordlelib import prompts
 from wordlelib.rules import Rules
 from wordlelib.runs import project_path, replacing_folder, shown_path
+from wordlelib.words import alphabet_letters, capitals
 
 
 class NanoShape(NamedTuple):
@@ -49,8 +50,8 @@ NANO_TEMPLATE = (
 def nano_vocabulary(rules: Rules) -> list[str]:
     """Token strings of the nano tokenizer: special tokens, the pieces that states and completions
     are made of, letters alone and after a space, and printable ASCII so that any prompt encodes."""
-    letters = prompts.alphabet_letters(rules.alphabet)
-    capitals = [letter.upper() for letter in letters]
+    letters = alphabet_letters(rules.alphabet)
+    large = list(map(capitals, letters))
     marks = [f":{word}" for word in prompts.MARK_WORDS.values()] + list(prompts.MARK_SYMBOLS.values())
     pieces = [PAD, END, UNKNOWN, *ROLES.values()]
     pieces += [prompts.THINK, prompts.END_THINK, prompts.GUESS, prompts.END_GUESS]
@@ -58,8 +59,8 @@ def nano_vocabulary(rules: Rules) -> list[str]:
     pieces += [f"\nGuess {n}:" for n in range(1, rules.turns + 1)]
     pieces += ["\nPattern:", "\nPresent:", "\nAbsent:", " _", " (not"]
     pieces += [f" {n}" for n in range(1, rules.length + 1)]
-    pieces += [f" {capital}{mark}" for capital in capitals for mark in marks]
-    pieces += [f" {capital}" for capital in capitals] + capitals + list(letters)
+    pieces += [f" {capital}{mark}" for capital in large for mark in marks]
+    pieces += [f" {capital}" for capital in large] + large + list(letters)
     for text in (rules.no_guess_text, rules.not_a_word_text, rules.hard_mode_text):
         pieces += [" " + text.replace("{guess}", "").strip()]
     pieces += [chr(code) for code in range(32, 127)] + ["\n"]
@@ -138,7 +139,10 @@ def device() -> str:
 
 
 def load_tokenizer(name: str | Path, rules: Rules) -> Any:
-    """The tokenizer of a nano model, a hub name or a local folder, set to pad on the left for generation."""
+    """The tokenizer of a nano model, a hub name or a local folder, set to pad on the left for generation.
+
+    Raises ValueError when it cannot write every letter of the rules, or its files are not whole.
+    """
     from transformers import AutoTokenizer
 
     if str(name) in NANO_SHAPES:
@@ -149,7 +153,20 @@ def load_tokenizer(name: str | Path, rules: Rules) -> Any:
         raise ValueError(f"the tokenizer of {name} is not whole ({error}): train the stage again") from None
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
+    _require_letters(tokenizer, rules, str(name))
     return tokenizer
+
+
+def _require_letters(tokenizer: Any, rules: Rules, name: str) -> None:
+    """Raise ValueError for a letter, small or capital, that does not come back from its tokens."""
+    for letter in alphabet_letters(rules.alphabet):
+        for written in (letter, capitals(letter)):
+            ids = tokenizer(written, add_special_tokens=False)["input_ids"]
+            if tokenizer.decode(ids, skip_special_tokens=True).strip() != written:
+                raise ValueError(
+                    f"the tokenizer of {name} has no way to write {written!r}, a letter of the alphabet "
+                    f"{rules.alphabet}: start from a model that has"
+                )
 
 
 def count_tokens(tokenizer: Any, chats: Sequence[list[dict[str, str]]]) -> list[int]:
@@ -207,16 +224,32 @@ def load(name: str | Path, rules: Rules, seed: int = 0) -> tuple[Any, Any]:
 
 
 def _with_adapter(model: Any, folder: str, own_base: bool) -> Any:
-    """`model` with the trained adapter in `folder`, which may hold the base too."""
-    from peft import PeftModel
+    """`model` with the trained adapter in `folder`, which may hold the base too.
+
+    Raises ValueError for an adapter that was trained on a base with other layers.
+    """
+    from peft import PeftModel, get_peft_model_state_dict, load_peft_weights
 
     if not (Path(folder) / "adapter_model.safetensors").is_file():  # peft would ask the hub for it
         raise ValueError(f"{shown_path(folder)} holds no adapter_model.safetensors: train the stage again")
     if own_base:
         model.name_or_path = None  # it has no name: `save` writes it again, wherever the adapter goes
-    model = PeftModel.from_pretrained(model, folder, is_trainable=True)
-    require_trained_adapter(model)
-    return model
+    try:
+        adapted = PeftModel.from_pretrained(model, folder, is_trainable=True)
+        own = get_peft_model_state_dict(adapted, save_embedding_layers=False)
+        # peft passes over matrices of layers that the base lacks, and only warns of missing ones
+        fits = set(own) == set(load_peft_weights(folder, device="cpu"))
+    except RuntimeError as error:
+        if "size mismatch" not in str(error):
+            raise
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"the adapter in {shown_path(folder)} was trained on another model than the one it now finds "
+            f"as {shown_path(model.name_or_path or OWN_BASE)}: its layers differ; train the stage again"
+        )
+    require_trained_adapter(adapted)
+    return adapted
 
 
 def existing(name: str | Path) -> str:
@@ -395,6 +428,24 @@ def _fingerprint(folder: str | Path) -> str:
             weights.seek(max(0, size - (1 << 20)))
             digest.update(weights.read())
     return digest.hexdigest()
+
+
+def require_base(folder: str | Path, start: str | Path) -> None:
+    """Raise ValueError when `folder` holds an adapter of another base than that of the model `start`."""
+    base, rank = adapter_base(existing(folder))
+    if not rank:
+        return
+    try:
+        wanted = OWN_BASE if str(start) in NANO_SHAPES else adapter_base(existing(start))[0]
+    except FileNotFoundError:  # an adapter that was moved since, and this one goes without it
+        return
+    # A base inside an adapter's own folder has no name, and goes wherever the adapter goes.
+    named = {Path(base).name, Path(wanted).name} != {OWN_BASE}
+    if named and Path(base).resolve() != Path(wanted).resolve():
+        raise ValueError(
+            f"the adapter in {shown_path(folder)} belongs to the base {shown_path(base)}, but its run starts "
+            f"from {start}: put the adapter of this run back, or train its stages again"
+        )
 
 
 def load_engine(base: str, rank: int, memory: float, max_length: int) -> Any:

@@ -144,6 +144,7 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "model": Param(str, "saved model to play against, on the words of its run", "folder"),
         "answers_file": Param(str, "your own list of secrets to play, empty for the shipped one", "file"),
         "allowed_file": Param(str, "guesses allowed with it, empty for its secrets only", "file"),
+        "alphabet": Param(str, "letters of the words: a range and single ones, such as a-zñ", "letters"),
         "seed": RUN["seed"],
     },
     "01_data_synthesis": {

@@ -241,6 +241,7 @@ def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[s
     trained = SimpleNamespace(**read_yaml(run.input("02_sft") / "config.yaml"))
     params.check_stages({"02_sft": vars(trained), run.stage: vars(config)})
     folder = folder or trained.model
+    models.require_base(folder, trained.model)
     length, temperature = config.max_completion_length, config.temperature
     if config.backend == "vllm":
         engine, adapter = _engine_for(folder, run, solver.rules, trained, config, engines)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from wordlelib.game import ABSENT, CORRECT, PRESENT, History, Turn, knowledge
 from wordlelib.rules import Rules
+from wordlelib.words import alphabet_letters, capitals
 
 THINK, END_THINK = "<think>", "</think>"
 GUESS, END_GUESS = "<guess>", "</guess>"
@@ -24,15 +25,8 @@ class Parsed(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def alphabet_letters(alphabet: str) -> tuple[str, ...]:
-    """The lower-case letters of a regular-expression character class such as `a-z`."""
-    return tuple(re.findall(f"[{alphabet}]", "".join(map(chr, range(0x10000)))))
-
-
-@lru_cache(maxsize=32)
 def _capitals(alphabet: str) -> dict[int, str]:
-    letters = alphabet_letters(alphabet)
-    return {ord(letter.upper()): letter for letter in letters if len(letter.upper()) == 1}
+    return {ord(capitals(letter)): letter for letter in alphabet_letters(alphabet)}
 
 
 def answer_part(text: str) -> str | None:
@@ -87,7 +81,7 @@ def is_well_formed(text: str, length: int = 5, alphabet: str = "a-z") -> bool:
 
 def spell(word: str) -> str:
     """`crane` as `C R A N E`: one token a letter for most tokenizers."""
-    return " ".join(word.upper())
+    return " ".join(capitals(word))
 
 
 def completion(candidates: Iterable[str], guess: str) -> str:
@@ -115,8 +109,8 @@ def render_turn(number: int, turn: Turn, rules: Rules) -> str:
         text = {None: rules.no_guess_text, "not_a_word": rules.not_a_word_text}.get(
             turn.rule, rules.hard_mode_text
         )
-        return label + text.format(guess=(turn.guess or "").upper())
-    marked = list(zip(turn.guess.upper(), turn.feedback, strict=True))
+        return label + text.format(guess=capitals(turn.guess or ""))
+    marked = list(zip(capitals(turn.guess), turn.feedback, strict=True))
     words = " ".join(f"{letter}:{MARK_WORDS[mark]}" for letter, mark in marked)
     symbols = " ".join(f"{letter}{MARK_SYMBOLS[mark]}" for letter, mark in marked)
     return label + {"words": words, "symbols": symbols, "both": f"{symbols} = {words}"}[rules.renderer]
@@ -125,17 +119,17 @@ def render_turn(number: int, turn: Turn, rules: Rules) -> str:
 def render_knowledge(history: History, rules: Rules) -> list[str]:
     """The summary lines: pattern, letters present with the places ruled out, letters absent."""
     known = knowledge(history, rules.length)
-    lines = ["Pattern: " + " ".join(known.pattern.upper())]
+    lines = ["Pattern: " + " ".join(capitals(known.pattern))]
     if known.present:
         lines.append(
             "Present: "
             + " ".join(
-                f"{letter.upper()} (not {' '.join(map(str, places))})" if places else letter.upper()
+                f"{capitals(letter)} (not {' '.join(map(str, places))})" if places else capitals(letter)
                 for letter, places in known.present.items()
             )
         )
     if known.absent:
-        lines.append("Absent: " + " ".join(known.absent).upper())
+        lines.append("Absent: " + " ".join(map(capitals, known.absent)))
     return lines
 
 

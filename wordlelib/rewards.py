@@ -20,6 +20,7 @@ from wordlelib import game, prompts
 from wordlelib.game import History
 from wordlelib.rules import Rules
 from wordlelib.solver import Solver
+from wordlelib.words import alphabet_letters
 
 Completion = str | list[dict[str, str]]
 Reward = Callable[..., list[float]]
@@ -533,7 +534,7 @@ def _check_state(solver: Solver, rules: Rules, history: History) -> CheckState |
         and not game.is_consistent(word, history)
         and game.judge(word, history, solver.words, rules) == "ok"
     )
-    strings = map("".join, product(prompts.alphabet_letters(rules.alphabet), repeat=rules.length))
+    strings = map("".join, product(alphabet_letters(rules.alphabet), repeat=rules.length))
     nonwords = (text for text in strings if text not in solver.words.dictionary)
     guesses = (most, least, next(inconsistent, None), last, next(nonwords, None))
     if None in guesses:

@@ -15,9 +15,9 @@ from wordlelib import rewards
 from wordlelib.evaluate import game_seed, play_games
 from wordlelib.game import PRESENT, History, Turn, score
 from wordlelib.players import TEMPLATE_OPTIONS, Generator, Player, prompt_ids, turn_seeds
-from wordlelib.prompts import alphabet_letters, completion, messages
+from wordlelib.prompts import completion, messages
 from wordlelib.rules import Rules
-from wordlelib.words import Words
+from wordlelib.words import Words, alphabet_letters
 
 Row = dict[str, Any]
 

@@ -6,12 +6,11 @@ records are never mixed.
 
 import hashlib
 import json
-import re
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
 
-from wordlelib.words import Words
+from wordlelib.words import Words, alphabet_letters, capitals
 
 CHOICES = {
     "universe": ("answers", "allowed"),
@@ -68,12 +67,14 @@ class Rules:
                 raise ValueError(
                     f"rules: {name} is {getattr(self, name)!r}; it can hold {{guess}} and no other braces"
                 ) from None
-        try:
-            re.compile(f"[{self.alphabet}]")
-        except re.error:
-            raise ValueError(
-                f"rules: alphabet is {self.alphabet!r}; write the letters, or a range such as a-z"
-            ) from None
+        shown: dict[str, str] = {}
+        for letter in alphabet_letters(self.alphabet):
+            # States are written in capitals, and guesses are read in either case.
+            if (other := shown.setdefault(capitals(letter), letter)) != letter:
+                raise ValueError(
+                    f"the alphabet is {self.alphabet!r}, in which {other!r} and {letter!r} have the same "
+                    "capital; keep one of them, and write small letters only"
+                )
 
     @cached_property
     def digest(self) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from wordlelib.game import History, Turn, is_consistent, is_win, knowledge, take_turn
-from wordlelib.prompts import END_THINK, THINK, alphabet_letters, completion, parse_guess, spell
+from wordlelib.prompts import END_THINK, THINK, completion, parse_guess, spell
 from wordlelib.solver import Solver
+from wordlelib.words import alphabet_letters
 
 # Where states come from: the share of all states that each kind of game gives.
 MIX = {

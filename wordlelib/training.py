@@ -263,7 +263,9 @@ def load_trained(run: Run, rules: Rules) -> tuple[Any, Any]:
     completion = run.config.max_completion_length
     config.max_length = players.longest_sequence(rules, config.max_length, completion)
     engine_memory = run.config.engine_memory if config.backend == "unsloth" else 0.0
-    return models.load_policy(run.input("02_sft") / "model", rules, config, engine_memory)
+    folder = run.input("02_sft") / "model"
+    models.require_base(folder, config.model)
+    return models.load_policy(folder, rules, config, engine_memory)
 
 
 def continue_sft(run: Run, model: Any, tokenizer: Any, minutes: float) -> dict[str, Any]:

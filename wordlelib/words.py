@@ -5,7 +5,7 @@ import random
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,23 @@ class Split(NamedTuple):
     train: tuple[str, ...]
     val: tuple[str, ...]
     test: tuple[str, ...]
+
+
+@lru_cache(maxsize=32)
+def alphabet_letters(alphabet: str) -> tuple[str, ...]:
+    """The letters of a regular-expression character class such as `a-z`; ValueError when it is none."""
+    try:
+        return tuple(re.findall(f"[{alphabet}]", "".join(map(chr, range(0x10000)))))
+    except re.error:
+        raise ValueError(f"the alphabet is {alphabet!r}; write its letters, or a range such as a-z") from None
+
+
+def capitals(text: str) -> str:
+    """`text` in capitals, letter by letter: one whose capital is two letters, such as `ß`, stays as it is."""
+    written = text.upper()
+    if len(written) == len(text):
+        return written
+    return "".join(letter.upper() if len(letter.upper()) == 1 else letter for letter in text)
 
 
 def list_sha256(words: Iterable[str]) -> str:
@@ -68,17 +85,14 @@ def read_list(path: str | Path, length: int | None = None, alphabet: str = "a-z"
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not a UTF-8 text file ({error.reason})") from None
-    try:
-        letters = re.compile(f"[{alphabet}]+")
-    except re.error:
-        raise ValueError(f"alphabet is {alphabet!r}; write the letters, or a range such as a-z") from None
+    letters = set(alphabet_letters(alphabet))
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         written = line.strip()
         word = written.lower()
         length = length or len(word)
         # Some foreign capitals become plain letters in lower case: upper case must lead back.
-        if not letters.fullmatch(word) or len(word) != length or word.upper() != written.upper():
+        if not set(word) <= letters or len(word) != (length or 1) or word.upper() != written.upper():
             raise ValueError(
                 f"{path}, line {number}: {line!r} is not a word of {length or 'the'} letters {alphabet}; "
                 "write one word a line"
