@@ -227,10 +227,10 @@ def test_train_lexicon_states_never_name_a_held_out_word():
 
 def test_most_invented_non_words_fit_all_feedback_and_give_no_word_away():
     """As those of a student do: such a string is to be dropped, and not mended by a letter."""
+    states = make_states(SOLVER, SPLIT.train, 300, seed=5, mix={"invented": 1})
     invented = [
         (turn.guess, history[:place])
-        for history, _, source in STATES
-        if source == "invalid"
+        for history, _, _ in states
         for place, turn in enumerate(history)
         if turn.rule == "not_a_word" and place
     ]

@@ -170,6 +170,11 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "n_states": Param(int, "GRPO states before duplicates are removed", "rows", 1),
         "candidates": Param(int, "words spelled out in the thinking, at most", "words", 1, 10),
         "guess_place": Param(str, "where the guess stands among these words", choices=("first", "last")),
+        "non_words": Param(
+            str,
+            "those of wasted turns: a word with a letter changed (altered), or letters that fit all feedback",
+            choices=("altered", "invented"),
+        ),
         "model": Param(
             str, "whose tokenizer measures lengths: nano, nano-large, hub name or folder", "model"
         ),

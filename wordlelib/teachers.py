@@ -22,6 +22,7 @@ MIX = {
     "random": 0.15,  # any answer as the opener, then the teacher, consistent words and any answers
     "consistent": 0.05,  # any consistent word on every turn
     "invalid": 0.10,  # at least one turn was wasted on a missing guess or a non-word
+    "invented": 0.0,  # as invalid, but the non-words fit all feedback, as a student's do: see `mix_with`
     "preplayed": 0.10,  # none to all but one of the turns were used on any allowed guesses
 }
 # What is played on a turn after the opener, by kind of game: weights of the moves.
@@ -31,8 +32,10 @@ MOVES = {
     "random": {"teacher": 0.40, "consistent": 0.35, "answer": 0.25},
     "consistent": {"consistent": 1.0},
     "invalid": {"teacher": 0.40, "consistent": 0.25, "non-word": 0.25, "no guess": 0.10},
+    "invented": {"teacher": 0.40, "consistent": 0.25, "invented": 0.25, "no guess": 0.10},
     "preplayed": {"word": 1.0},
 }
+WASTED = ("invalid", "invented")  # games whose states have at least one turn without feedback
 OPENERS = {"opener": "answer", "random": "answer"}
 BLIND = 8  # guesses that a game with a decoy draws on each turn, to play the most telling one
 TRIES = 200  # letters that are drawn to invent a word that fits all feedback
@@ -88,6 +91,12 @@ def solver_turn(
     return [solver.universe[left[place]] for place in places], solver.universe[left[chosen]]
 
 
+def mix_with(non_words: str) -> dict[str, float]:
+    """`MIX` with the wasted turns of `altered` non-words (a consistent word with a letter changed) or of
+    `invented` ones."""
+    return MIX if non_words == "altered" else {**MIX, "invalid": 0.0, "invented": MIX["invalid"]}
+
+
 def non_word(word: str, rng: random.Random, known: Collection[str], alphabet: str = "a-z") -> str:
     """`word` with letters replaced until it is none of the `known` words.
 
@@ -134,10 +143,9 @@ def _move_text(
     if move == "no guess":
         return f"{THINK}{spell(guess)}{END_THINK}"
     if move == "non-word":
-        # Not the consistent word with a letter changed: it would give that word away.
-        guess = _invented(solver, history, rng, known) or non_word(
-            rng.choice(solver.guesses), rng, known, solver.rules.alphabet
-        )
+        guess = non_word(guess, rng, known, solver.rules.alphabet)
+    if move == "invented":
+        guess = _invented(solver, history, rng, known) or non_word(guess, rng, known, solver.rules.alphabet)
     return completion([guess], guess)
 
 
@@ -164,7 +172,7 @@ def _game_states(
         if is_win(turn, secret):
             return
         history += (turn,)
-        if kind != "preplayed" and (kind != "invalid" or any(t.feedback is None for t in history)):
+        if kind != "preplayed" and (kind not in WASTED or any(t.feedback is None for t in history)):
             yield history
     if kind == "preplayed":
         yield history
