@@ -240,6 +240,53 @@ def test_minutes_limit_the_training(source, tmp_path):
     assert 1 <= metrics["steps"] < 100
 
 
+def rates(max_steps, log, steps, warmup=5):
+    """The learning rate of each step, of a peak of 1, as `decay_to_the_end` schedules it."""
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    arguments = SimpleNamespace(max_steps=max_steps, get_warmup_steps=lambda steps: warmup)
+    trainer = SimpleNamespace(args=arguments, optimizer=optimizer)
+    callbacks.decay_to_the_end(trainer, log)
+    schedule, found = trainer.create_scheduler(max_steps), []
+    for _ in range(steps):
+        found += schedule.get_last_lr()
+        optimizer.step()
+        schedule.step()
+    return found
+
+
+def test_while_the_minutes_suffice_the_schedule_is_the_linear_one_of_transformers():
+    from transformers import get_linear_schedule_with_warmup
+
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    linear, expected = get_linear_schedule_with_warmup(optimizer, 5, 40), []
+    for _ in range(40):
+        expected += linear.get_last_lr()
+        optimizer.step()
+        linear.step()
+    assert rates(40, SimpleNamespace(steps_in_time=lambda step: 41.0), 40) == expected
+
+
+def test_the_learning_rate_falls_to_zero_when_the_minutes_end_first():
+    found = rates(10_000, SimpleNamespace(steps_in_time=lambda step: 105.0), 105)
+    assert found[:5] == [0, 0.2, 0.4, 0.6, 0.8] and found[5] == 1.0
+    assert found[55] == pytest.approx(0.5) and found[104] == pytest.approx(0.01)
+
+
+def test_the_steps_that_fit_follow_the_pace_and_pass_over_a_slow_step(monkeypatch, tmp_path):
+    """A validation, or the compilation of the first step, says nothing about the pace."""
+    clock = [0.0]
+    monkeypatch.setattr(callbacks.time, "monotonic", lambda: clock[0])
+    log = callbacks.StepLog(open_run(tmp_path, SFT), max_minutes=2, guard=callbacks.SkipNonFinite())
+    state, control = SimpleNamespace(global_step=0, num_input_tokens_seen=0), SimpleNamespace()
+    log.on_train_begin(None, state, control)
+    assert log.steps_in_time(0) == float("inf")
+    for step, seconds in enumerate([40.0, *[1.0] * 20, 30.0, *[1.0] * 10], 1):
+        clock[0] += seconds
+        log.on_step_end(None, state, control)
+        if step > 2:
+            assert log.steps_in_time(step) == pytest.approx(step + 120 - clock[0])
+
+
 def test_adapters_train_too(source, tokenizer, tmp_path):
     model = models.attach_adapter(models.nano_model(tokenizer), rank=4)
     base = model.get_base_model().model.embed_tokens.weight.clone()

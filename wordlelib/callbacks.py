@@ -1,8 +1,11 @@
 """Trainer callbacks that SFT and GRPO share. Importing this module loads transformers."""
 
 import functools
+import itertools
 import math
+import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +16,7 @@ from wordlelib.runs import Run, read_log
 
 NON_FINITE_IN_A_ROW = 5  # skipped steps after which training stops
 PROGRESS_SECONDS = 10  # between two printed lines
+PACE_STEPS = 50  # whose median time is the pace of training
 SHOWN = ("loss", "eval_loss", "val_win_rate", "reward", "games_win_rate", "tokens_per_s", "step_seconds")
 SHOWN += ("generate_seconds", "sync_seconds", "reward_seconds", "update_seconds")
 
@@ -94,6 +98,7 @@ class StepLog(TrainerCallback):
         self.parts = {} if parts is None else parts
         self.warned: dict[str, int] = {}
         self.printed = 0.0
+        self.ends: deque[float] = deque(maxlen=PACE_STEPS + 1)  # of the last steps
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.run.rewind_log(state.global_step)
@@ -103,6 +108,7 @@ class StepLog(TrainerCallback):
         self.guard.skipped = rows[-1]["skipped_steps"] if rows else 0
         self.start = self.last = time.monotonic()
         self.step, self.tokens = state.global_step, state.num_input_tokens_seen
+        self.ends.append(self.start)
         self.parts.clear()
 
     def minutes(self) -> float:
@@ -110,8 +116,16 @@ class StepLog(TrainerCallback):
         return self.before + (time.monotonic() - self.start) / 60
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.ends.append(time.monotonic())
         if self.max_minutes and self.minutes() >= self.max_minutes:
             control.should_training_stop = True
+
+    def steps_in_time(self, step: int) -> float:
+        """Steps of the whole training, of which `step` are done, by the minutes left and the pace so far."""
+        if not self.max_minutes or len(self.ends) < 2:
+            return math.inf
+        pace = statistics.median(after - before for before, after in itertools.pairwise(self.ends))
+        return step + 60 * max(0.0, self.max_minutes - self.minutes()) / pace
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any) -> None:
         now, steps, parts = time.monotonic(), state.global_step - self.step, dict(self.parts)
@@ -144,6 +158,27 @@ class StepLog(TrainerCallback):
             shown = [f"{name} {row[name]:.4g}" for name in SHOWN if name in row]
             print(f"step {row['step']}/{max_steps}, {row['minutes']:.1f} min: {', '.join(shown)}", flush=True)
             self.printed = time.monotonic()
+
+
+def decay_to_the_end(trainer: Any, log: StepLog) -> None:
+    """Let the learning rate of a trainer rise over its warm-up and fall linearly to 0 at the end of training.
+
+    The end is `max_steps`, or what comes before: the step at which the minutes of `log` are over, at the pace
+    of the last steps. While the minutes suffice, the schedule is transformers' own `linear`.
+    """
+
+    def factor(step: int) -> float:
+        warmup, steps = trainer.args.get_warmup_steps(trainer.args.max_steps), trainer.args.max_steps
+        if step < warmup:
+            return step / warmup
+        steps = min(steps, log.steps_in_time(step))
+        return max(0.0, (steps - step) / max(1, steps - warmup))
+
+    def create_scheduler(num_training_steps: int, optimizer: Any = None) -> Any:
+        trainer.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer or trainer.optimizer, factor)
+        return trainer.lr_scheduler
+
+    trainer.create_scheduler = create_scheduler
 
 
 class Checkpoints(TrainerCallback):

@@ -165,8 +165,7 @@ def _train(trainer: Any, run: Run, saving: Any) -> None:
 
 
 def _common_arguments(config: Any, run: Run) -> dict[str, Any]:
-    """What SFTConfig and GRPOConfig share. The learning rate falls linearly to 0 over `max_steps`;
-    without them it stays constant, since nobody knows when the minutes end."""
+    """What SFTConfig and GRPOConfig share; the schedule of the learning rate is `decay_to_the_end`."""
     micro_batch = config.micro_batch_size or config.batch_size
     return {
         "output_dir": str(run.dir / "checkpoints"),
@@ -178,7 +177,6 @@ def _common_arguments(config: Any, run: Run) -> dict[str, Any]:
         "torch_empty_cache_steps": None,
         "logging_nan_inf_filter": True,
         "learning_rate": config.learning_rate,
-        "lr_scheduler_type": "linear" if config.max_steps else "constant_with_warmup",
         "warmup_steps": config.warmup_steps,
         "max_steps": config.max_steps or UNLIMITED_STEPS,
         "save_steps": config.save_every,
@@ -219,7 +217,7 @@ def sft(
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
-    from wordlelib.callbacks import Checkpoints, SkipNonFinite, StepLog
+    from wordlelib.callbacks import Checkpoints, SkipNonFinite, StepLog, decay_to_the_end
 
     def validation(row: Row) -> Row:
         return measure(row["step"] // config.eval_every) if "eval_loss" in row else {}
@@ -249,6 +247,7 @@ def sft(
         processing_class=right,
         callbacks=[step_log, saving, guard],
     )
+    decay_to_the_end(trainer, step_log)
     _quiet(trainer)
     _train(trainer, run, saving)
     log = read_log(run.dir / "log.jsonl")
@@ -497,7 +496,15 @@ def grpo(
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
-    from wordlelib.callbacks import Checkpoints, SkipNonFinite, StepLog, WeightSchedule, time_parts, timed
+    from wordlelib.callbacks import (
+        Checkpoints,
+        SkipNonFinite,
+        StepLog,
+        WeightSchedule,
+        decay_to_the_end,
+        time_parts,
+        timed,
+    )
 
     rules = solver.rules
     parts: dict[str, float] = {}
@@ -566,6 +573,7 @@ def grpo(
     )
     trainer.add_callback(WeightSchedule(trainer, weights))
     time_parts(trainer, parts)
+    decay_to_the_end(trainer, step_log)
     _quiet(trainer)
     _train(trainer, run, saving)
     log = read_log(run.dir / "log.jsonl")
