@@ -34,6 +34,7 @@ MAY_CHANGE_ON_RESUME = (
     *("max_steps", "max_minutes", "control", "micro_batch_size", "engine_memory", "eval_every"),
     *("concurrency", "timeout"),
 )
+LONG_TRAINING = 1000  # steps of SFT from which compiling the model pays
 STACK = (
     *("wordle-workbook", "numpy", "scipy", "pyarrow", "torch", "transformers", "accelerate", "trl"),
     *("peft", "datasets", "tokenizers", "plotly", "ipywidgets", "papermill", "openai"),
@@ -418,7 +419,8 @@ def open_stage(stage: str, config: SimpleNamespace) -> Run:
     if (backend := getattr(config, "backend", "transformers")) != "transformers":
         from wordlelib.models import use_backend
 
-        use_backend(backend)  # first of all imports
+        long_training = stage == "02_sft" and not 0 < config.max_steps < LONG_TRAINING
+        use_backend(backend, long_training)  # first of all imports
     resumed = _open_folder(folder, config)
     run = Run(stage, config, folder, resumed)
     run._write_config()
