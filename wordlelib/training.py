@@ -260,7 +260,7 @@ def sft(
             include_num_input_tokens_seen="non_padding",
             train_sampling_strategy="group_by_length",
             # On a GPU the next batches are made while it works; on a CPU they would take cores from training.
-            dataloader_num_workers=2 if models.device() == "cuda" else 0,
+            dataloader_num_workers=min(4, os.cpu_count() or 1) if models.device() == "cuda" else 0,
         ),
         train_dataset=train,
         eval_dataset=tokenized_dataset(val_rows, tokenizer, config.max_length),
