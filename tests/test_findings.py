@@ -287,7 +287,7 @@ def test_an_endpoint_without_a_data_card_says_what_is_unknown(make_run, monkeypa
     run = make_run(players={"endpoint": NAMES[:7], "greedy": NAMES})
     loaded = data.load(run / "01_data_synthesis")
     (run / "01_data_synthesis" / "card.json").unlink()
-    monkeypatch.setattr(findings, "played_in", lambda folder: loaded)
+    monkeypatch.setattr(findings, "played_in", lambda folder: loaded._replace(card={}))
     made = findings.sections(findings.Findings([run]))
     assert "is unknown" in made["protocol"].text
     assert rows_of(made["results"], "All")[0]["player"] == "endpoint"

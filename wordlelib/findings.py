@@ -23,7 +23,7 @@ from wordlelib import (
     thinking,
 )
 from wordlelib.analysis import Games, Measured
-from wordlelib.data import CARD, Data, iter_jsonl, played_in
+from wordlelib.data import Data, iter_jsonl, played_in
 from wordlelib.evaluate import games_file
 from wordlelib.params import PLAYERS
 from wordlelib.report import SPLITS, STAGE, UNTRAINED, Evaluated
@@ -187,8 +187,8 @@ def protocol(found: Findings) -> Section:
     ]
     easier = [f"{label}{said}" for label in found.games if (said := _marks(found, label))]
     card = (
-        "Training secrets are those of the data card (`01_data_synthesis/card.json`), and are reported apart."
-        if (found.runs[0].folder / "01_data_synthesis" / CARD).is_file()
+        "Training secrets are those of the data card (`card.json`), and are reported apart."
+        if found.data.card
         else "The split is that of the game; which words a model behind an endpoint has seen is unknown."
     )
     strict = "Nothing was pre-played, tried again or chosen from several games."

@@ -19,7 +19,9 @@ DATA_FORMS = (
     *("sft", "chat", "prompt", "messages", "instruction", "response", "answer", "predibase", "turns"),
     "traces",
 )
-PLAYERS = ("untrained", "sft", "sft_continued", "grpo", "endpoint", "random_consistent", "greedy")
+PLAYERS = (
+    *("untrained", "sft", "sft_continued", "grpo", "embedded", "endpoint", "random_consistent", "greedy"),
+)
 KIND_NAMES = {
     bool: "true or false",
     int: "a whole number",
@@ -255,7 +257,8 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "players": Param(list, "players in the table", choices=PLAYERS),
         "data_from": Param(
             str,
-            "run whose words, rules and split are taken: empty for this one, shipped for the shipped lists",
+            "run whose words, rules and split are taken: empty for this one, embedded for the embedded "
+            "student's, shipped for the shipped lists",
             "folder",
         ),
         "endpoint": Param(str, "URL of an OpenAI-compatible server, for the player endpoint", "URL"),
