@@ -5,9 +5,11 @@ rule, 2 wrong use (one sentence on standard error), 130 interrupted.
 """
 
 import argparse
+import math
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +287,14 @@ def local_folder(text: str) -> Path:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def finite(text: str) -> float:
+    """A finite number from 0; argparse shows the sentence for anything else, `nan` included."""
+    with suppress(ValueError):
+        if 0 <= (number := float(text)) < math.inf:
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r} is no finite number from 0")
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line with its help texts."""
     top = argparse.ArgumentParser(prog="python -m wordlelib", description="Wordle workbook")
@@ -377,7 +387,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--data", type=Path, help="a 01_data_synthesis folder; without it data are made")
     sub.add_argument("--adapter", choices=("qlora", "lora"), default="qlora", help="for GRPO (qlora)")
     sub.add_argument("--only", default="", help="such as sft, grpo, or names of variants, with commas")
-    sub.add_argument("--minutes", type=float, default=9, help="limit of everything (9)")
+    sub.add_argument("--minutes", type=finite, default=9, help="limit of everything (9)")
     sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help="may be repeated")
     sub.add_argument(
         "--out", type=Path, default=Path("results/bench-gpu"), help="files to write, less their endings"

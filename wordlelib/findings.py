@@ -20,6 +20,7 @@ from wordlelib import (
     recipes,
     report,
     scoring,
+    sweep_results,
     thinking,
 )
 from wordlelib.analysis import Games, Measured
@@ -166,6 +167,19 @@ def sections(found: Findings) -> dict[str, Section]:
     """Every section by its name, in the order of a report; those without anything to show are left out."""
     made = {name: make(found) for name, make in SECTIONS.items()}
     return {name: section for name, section in made.items() if section is not None}
+
+
+def sweep(folder: Path) -> Section:
+    """What the table of a sweep says of its settings; raises ValueError as `report.sweep_parts` does."""
+    tables, said = report.sweep_parts(folder)
+    rows = {
+        caption: [dict(zip(head, row, strict=True)) for row in body]
+        for caption, (head, *body) in tables.items()
+    }
+    text = "What follows of runs, if anything, is of the best trial alone."
+    figures = plots.sweep_figures(sweep_results.read_table(folder))
+    named = {f"{folder.name}_{name}": figure for name, figure in figures.items()}
+    return Section(f"The sweep {folder.name}", "\n\n".join([*said, text]), rows, named)
 
 
 def protocol(found: Findings) -> Section:
