@@ -11,7 +11,7 @@ import torch
 from conftest import ROOT, finish
 from safetensors import safe_open
 
-from wordlelib import bench, data, duel, export, models, players, runs
+from wordlelib import bench, data, duel, evaluate, export, models, players, runs
 from wordlelib.__main__ import main
 from wordlelib.rules import rules_for
 from wordlelib.words import sample_words, split_secrets
@@ -147,6 +147,15 @@ def test_another_game_is_refused_to_it(installed, monkeypatch, small_solver, tmp
     with pytest.raises(ValueError, match="answers_sha256"):
         players.run_player("embedded", runs.Run("04_eval", config, tmp_path, False), small_solver, config, {})
     assert main(["eval", "--player", "embedded", "--run", str(tmp_path)]) == 2
+
+
+@pytest.mark.skipif(not models.EMBEDDED_FOLDER.is_dir(), reason="no student is installed in this checkout")
+def test_the_student_of_this_checkout_is_small_and_plays():
+    assert sum(path.stat().st_size for path in models.EMBEDDED_FOLDER.iterdir()) <= export.EMBEDDED_BYTES
+    source = data.load(models.EMBEDDED_FOLDER)
+    player = players.saved_player(models.EMBEDDED, source.rules)
+    games = evaluate.play_games(player, source.split.test[:20], source.words, source.rules, name="embedded")
+    assert sum(game["won"] for game in games) > 0  # one that was never trained wins none
 
 
 @pytest.fixture
