@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import settings
 from hypothesis import strategies as st
 
@@ -208,6 +209,23 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "sweep.yaml"
     path.write_text(GRID)
     return path
+
+
+# Stages that nobody ran ---------------------------------------------------------------------------
+
+ENDED = {"01_data_synthesis": "t1", "02_sft": "t2", "03_grpo": "t3"}
+
+
+def finish(stage, config, rules, inputs, **metrics):
+    """Leave a folder as a finished stage does."""
+    stage.mkdir(parents=True, exist_ok=True)
+    runs.write_text(stage / "config.yaml", yaml.safe_dump({**config, "rules": rules.to_dict()}))
+    runs.write_json(stage / "environment.json", {"gpu": None})
+    runs.write_json(stage / "metrics.json", {**metrics, "rules": rules.digest})
+    ended = {name: ENDED[name] for name in inputs}
+    runs.write_json(
+        stage / "status.json", {"status": "done", "ended": ENDED.get(stage.name, "t4"), "inputs": ended}
+    )
 
 
 # A game of a dozen words, and records of it -------------------------------------------------------

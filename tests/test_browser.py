@@ -20,7 +20,7 @@ from urllib.request import urlopen
 import pytest
 from conftest import ROOT
 
-from wordlelib import replay
+from wordlelib import data, replay
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
 SCREENSHOTS = Path(os.environ.get("BOARD_SCREENSHOTS", ROOT / ".screenshots"))
@@ -212,15 +212,34 @@ def test_the_page_is_readable_in_both_themes_and_at_twice_the_size(opened, stati
 
 
 @pytest.fixture(scope="module")
-def lab(run, browser, tmp_path_factory):
-    """The address of a JupyterLab whose folder holds the two notebooks, the replay set to `run`."""
+def trained(browser, tmp_path_factory) -> Path:
+    """A nano model that SFT has trained for some seconds on a game of 64 words, in its run."""
+    run = tmp_path_factory.mktemp("trained") / "run"
+    for stage, more in (("01_data_synthesis", []), ("02_sft", ["-p", "max_steps", "60"])):
+        target = run / stage / f"{stage}.ipynb"
+        target.parent.mkdir(parents=True)
+        notebook = ROOT / "notebooks" / target.name
+        command = [sys.executable, "-m", "papermill", notebook, target, "-p", "run", str(run), *more]
+        subprocess.run(command, check=True, capture_output=True)
+    return run
+
+
+@pytest.fixture(scope="module")
+def lab(run, trained, browser, tmp_path_factory):
+    """The address of a JupyterLab whose folder holds the two notebooks, the replay set to `run`, and the duel
+    against the trained model."""
     folder = tmp_path_factory.mktemp("lab")
-    for name, old, new in (
-        ("00_play_and_solve", "", ""),
-        ("06_replay", "results/reference/cpu-demo", str(run)),
+    model = f'model: str = \\"{trained}/02_sft/model\\"'
+    for name, notebook, changes in (
+        ("00_play_and_solve", "00_play_and_solve", {}),
+        ("against_a_model", "00_play_and_solve", {'model: str = \\"\\"': model, '= \\"those\\"': '= \\"\\"'}),
+        ("06_replay", "06_replay", {"results/reference/cpu-demo": str(run)}),
     ):
-        source = (ROOT / "notebooks" / f"{name}.ipynb").read_text()
-        (folder / f"{name}.ipynb").write_text(source.replace(old, new) if old else source)
+        source = (ROOT / "notebooks" / f"{notebook}.ipynb").read_text()
+        for old, new in changes.items():
+            assert source.count(old) == 1
+            source = source.replace(old, new)
+        (folder / f"{name}.ipynb").write_text(source)
     settings = tmp_path_factory.mktemp("settings")
     (settings / "labconfig").mkdir()
     off = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}  # asks for news
@@ -333,16 +352,88 @@ def test_a_person_plays_in_the_play_notebook(opened, lab):
     picture(view, "duel-over")
 
 
-def test_the_boards_are_readable_in_the_dark_theme_of_the_lab(opened, lab):
-    page = opened(lab.format("00_play_and_solve"))
+def test_a_person_plays_against_a_trained_model(opened, lab, trained):
+    """On the words of its run; its letters are hidden to the end, then what it wrote is shown."""
+    page = opened(lab.format("against_a_model"))
     view = run_all(page, "duel")
+    entry = view.get_by_label("your guess")
+    assert len(cards(view)) == 3 and "02_sft/model" in cards(view)[2]
+    for number, word in enumerate(data.load(trained / "01_data_synthesis").words.answers[:6], 1):
+        entry.fill(word)
+        entry.press("Enter")
+        rows = "document.querySelector('.duel .card').querySelectorAll('.row b.G, .row b.Y, .row b.B').length"
+        page.wait_for_function(f"{rows} == {5 * number}")
+        if entry.is_disabled():
+            break
+        hidden = view.locator(".card").nth(2)
+        assert hidden.locator("pre").count() == 0 and not re.search(
+            r"[A-Z]", hidden.inner_text().split("model")[1]
+        )
+    told = view.locator(".card").nth(2)
+    written = told.locator("pre").all_inner_texts()
+    assert re.search("won in|lost after", told.inner_text()) and "failed" not in told.inner_text()
+    assert 0 < len(written) <= 6 and "<guess>" in written[0]  # it has learned how to answer
+    picture(view, "duel-model")
+
+
+def dark(page) -> None:
     page.get_by_role("menuitem", name="Settings", exact=True).click()
     page.locator(".lm-Menu-itemLabel", has_text=re.compile("^Theme$")).hover()
     page.locator(".lm-Menu-itemLabel", has_text=re.compile("^JupyterLab Dark$")).click()
     page.wait_for_selector("body[data-jp-theme-light=false]", state="attached")
+
+
+def test_replay_and_watcher_are_readable_in_the_dark_theme_and_at_twice_the_size(opened, lab):
+    """In the window that 200% leaves of 1280 by 1000, no view is cut off or needs scrolling sideways."""
+    page = opened(lab.format("06_replay"), device_scale_factor=2)
+    view = run_all(page, "replay")
+    view.locator(".card").first.wait_for()
+    dark(page)
+    replayed = (
+        ".card",
+        ".card .note",
+        ".bar + .faint",
+        ".row b.G",
+        ".row b.Y",
+        ".row b.B",
+        "button",
+        "select",
+    )
+    for selector in (*(f".replay {name}" for name in replayed), ".watch .card", ".watch .note"):
+        assert contrast(page, selector) >= 4.5, selector
+    page.keyboard.press("Control+B")  # the file browser, which takes a third of so small a window
+    page.set_viewport_size({"width": 640, "height": 500})
+    for name in ("replay", "watch"):
+        shown = page.locator(f".wb.{name}")
+        shown.scroll_into_view_if_needed()
+        assert shown.evaluate(
+            "e => e.scrollWidth <= e.clientWidth && e.getBoundingClientRect().right <= innerWidth"
+        )
+    view.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert "Turn 1" in cards(view)[5]
+    page.screenshot(path=SCREENSHOTS / "replay-lab-dark-200.png")
+
+
+def test_the_duel_is_readable_in_the_dark_theme_and_at_twice_the_size(opened, lab):
+    page = opened(lab.format("00_play_and_solve"), device_scale_factor=2)
+    view = run_all(page, "duel")
+    dark(page)
     view.get_by_label("your guess").fill("crane")
     view.get_by_label("your guess").press("Enter")
     page.wait_for_function("document.querySelector('.duel .row').innerText.includes('C')")
     for selector in (".duel .card", ".duel .row b.B", ".duel button", ".duel input", ".duel summary"):
         assert contrast(page, selector) >= 4.5, selector
     picture(view, "duel-dark")
+    page.keyboard.press("Control+B")
+    page.set_viewport_size({"width": 640, "height": 500})
+    assert view.evaluate(
+        "e => e.scrollWidth <= e.clientWidth && e.getBoundingClientRect().right <= innerWidth"
+    )
+    entry = view.get_by_label("your guess")
+    entry.scroll_into_view_if_needed()
+    entry.fill("those")
+    entry.press("Enter")
+    page.wait_for_selector(".duel [role=status]:text('Won in 2.')")
+    page.screenshot(path=SCREENSHOTS / "duel-dark-200.png")

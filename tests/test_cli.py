@@ -224,6 +224,20 @@ def test_the_command_of_a_run_repeats_its_settings_whatever_recipe_is_nearest(ch
     assert recipes.command(out) == "python -m wordlelib run --recipe tiny --out results/out"
 
 
+def test_the_command_of_an_older_run_names_what_has_become_a_parameter():
+    """The kept GPU runs were made before there was a place of the guess, and their recipe has another now."""
+    shown = recipes.command(ROOT / "results" / "reference" / "h200-qwen2.5-0.5b")
+    assert "01_data_synthesis.guess_place=last" in shown and "01_data_synthesis.non_words=altered" in shown
+    assert "guess_place" not in recipes.command(ROOT / "results" / "reference" / "cpu-demo")
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-1", "ten"])
+def test_a_limit_that_is_no_finite_number_is_refused(capsys, number):
+    with pytest.raises(SystemExit) as stopped:
+        main(["bench", "--gpu", "--minutes", number])
+    assert stopped.value.code == 2 and f"'{number}' is no finite number from 0" in capsys.readouterr().err
+
+
 LOOP = """
 from types import SimpleNamespace
 from wordlelib.callbacks import SkipNonFinite, StepLog

@@ -9,6 +9,7 @@ import huggingface_hub
 import pytest
 import torch
 import yaml
+from conftest import ENDED, finish
 from safetensors import SafetensorError
 
 from wordlelib import data, export, models, players, runs, training
@@ -17,7 +18,6 @@ from wordlelib.rules import rules_for
 from wordlelib.words import sample_words, split_secrets
 
 TOKEN = "hf_planted0123456789"
-ENDED = {"01_data_synthesis": "t1", "02_sft": "t2", "03_grpo": "t3"}
 
 
 @pytest.fixture(scope="module")
@@ -51,18 +51,6 @@ def adapted(source, tokenizer, tmp_path):
         if "lora_B" in name:
             value.data.normal_(0, 0.3)
     return model
-
-
-def finish(stage, config, rules, inputs, **metrics):
-    """Leave a folder as a finished stage does."""
-    stage.mkdir(parents=True, exist_ok=True)
-    runs.write_text(stage / "config.yaml", yaml.safe_dump({**config, "rules": rules.to_dict()}))
-    runs.write_json(stage / "environment.json", {"gpu": None})
-    runs.write_json(stage / "metrics.json", {**metrics, "rules": rules.digest})
-    ended = {name: ENDED[name] for name in inputs}
-    runs.write_json(
-        stage / "status.json", {"status": "done", "ended": ENDED.get(stage.name, "t4"), "inputs": ended}
-    )
 
 
 @pytest.fixture

@@ -186,8 +186,8 @@ class Tags(HTMLParser):
 
 
 def test_the_page_is_one_file_without_remote_parts_and_holds_every_table_and_figure(make_run, tmp_path):
-    made = findings.sections(found := findings.Findings([make_run()]))
-    text = page.html(found, made)
+    made = findings.sections(findings.Findings([make_run()]))
+    text = page.html("Wordle", made)
     tags = Tags(text)
     assert not [attrs for _, attrs in tags.tags if attrs.get("src") or "http" in str(attrs.get("href", ""))]
     assert [tag for tag, _ in tags.tags].count("script") == 2
@@ -196,7 +196,7 @@ def test_the_page_is_one_file_without_remote_parts_and_holds_every_table_and_fig
     assert [name for name in drawn if name] == [f"figure-{name}" for name in figures]
     assert [tag for tag, _ in tags.tags].count("svg") == len(figures)
     assert text.count("<table>") == sum(len(section.tables) for section in made.values())
-    assert text == page.html(found, made)
+    assert text == page.html("Wordle", made)
 
 
 def test_case_53_the_same_runs_give_the_same_files(make_run, tmp_path):
@@ -211,7 +211,7 @@ def test_text_of_models_and_files_is_never_markup(make_run, tmp_path):
     """A player's name and a folder's name that would end a tag, a cell or a script stand as text."""
     player = "<script>alert(1)<script>|`x`"  # a name in metrics holds no slash
     run = make_run("a<b>|`c`", {"untrained": (), player: NAMES[:5], "sft": NAMES})
-    text = page.html(found := findings.Findings([run]), findings.sections(found))
+    text = page.html(page.title([run]), findings.sections(found := findings.Findings([run])))
     tags = Tags(text)
     assert [tag for tag, _ in tags.tags].count("script") == 2
     assert player in "".join(tags.seen)
@@ -287,7 +287,7 @@ def test_an_endpoint_without_a_data_card_says_what_is_unknown(make_run, monkeypa
     run = make_run(players={"endpoint": NAMES[:7], "greedy": NAMES})
     loaded = data.load(run / "01_data_synthesis")
     (run / "01_data_synthesis" / "card.json").unlink()
-    monkeypatch.setattr(findings, "played_in", lambda folder: loaded)
+    monkeypatch.setattr(findings, "played_in", lambda folder: loaded._replace(card={}))
     made = findings.sections(findings.Findings([run]))
     assert "is unknown" in made["protocol"].text
     assert rows_of(made["results"], "All")[0]["player"] == "endpoint"

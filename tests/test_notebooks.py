@@ -188,6 +188,18 @@ def test_the_grpo_notebook_also_trains_on_whole_games(smallest, tmp_path):
     assert all({"rewards/game/mean", "games_win_rate", "games_turns"} <= set(row) for row in steps)
 
 
+def test_the_grpo_notebook_also_trains_on_the_lost_states_of_a_report(smallest, tmp_path):
+    for stage in ("01_data_synthesis", "02_sft"):
+        shutil.copytree(smallest / stage, tmp_path / stage)
+    assert main(["report", str(smallest), "--html", "--out", str(tmp_path / "report")]) == 0
+    lost = tmp_path / "report" / "lists" / "lost_states.jsonl"
+    folder = tmp_path / "03_grpo"
+    folder.mkdir()
+    asked = {"states": "fixed", "states_from": lost, "control": "false"}
+    papermill("03_grpo", folder / "03_grpo.ipynb", run=tmp_path, **asked)
+    assert runs.read_json(folder / "metrics.json")["steps"] == 2
+
+
 def test_the_analysis_of_a_sweep_shows_its_table_its_figures_and_its_best_trial(tmp_path):
     """Of a kept one: the table is enough for what is said of the sweep."""
     target = tmp_path / "05_analysis.ipynb"

@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import itertools
 import json
 import re
 
@@ -166,8 +167,27 @@ def test_the_widget_sends_the_pieces_of_the_games_it_is_asked_for(front_end, sho
     assert len(piece["rows"]) == len(piece["turns"]) == len(record["turns"]) > 1
     assert "not a word of this game" in piece["rows"][0] and "Turn 2" in piece["turns"][1]
 
-    ask(widget, view=replay.MOST_REGRET, player=0)
-    assert sent[-1] == {"view": replay.MOST_REGRET, "ranked": shown.by_regret("loser")}
+    ask(widget, view=replay.MOST_REGRET, player=0, ticket=7)
+    assert sent[-1] == {"ticket": 7, "ranked": shown.by_regret("loser")}
+
+
+def test_games_are_judged_a_moment_at_a_time(front_end, shown, monkeypatch):
+    """The kernel answers in between, and what was judged stays judged."""
+    clock = itertools.count()
+    monkeypatch.setattr(replay.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(replay, "SLICE", 10)  # ten looks at the clock, one a turn
+    sent = with_answers(monkeypatch)
+    widget = replay.replay_widget(shown)
+    shares = []
+    for _ in range(20):
+        ask(widget, view=replay.MOST_REGRET, player=None, ticket=1)
+        if "ranked" in sent[-1]:
+            break
+        shares.append(sent[-1]["judged"])
+        ask(widget, games=[0])
+        assert set(sent[-1]["games"]) == {0}
+    assert len(shares) > 1 and shares == sorted(set(shares)) and shares[-1] < 1
+    assert sent[-1]["ranked"] == shown.by_regret() and len(sent[-1]["ranked"]) == len(shown.games)
 
 
 def test_a_failure_is_told_to_the_view(front_end, shown, monkeypatch):

@@ -1,5 +1,7 @@
 """What a sweep's table says: effects of settings with intervals, the report and figures from it alone."""
 
+import shutil
+
 import pytest
 from conftest import ROOT
 
@@ -67,6 +69,25 @@ def test_the_report_of_a_sweep_needs_its_table_alone(tmp_path, capsys):
     assert main(["report", "--markdown", str(folder)]) == 0
     assert "| beta | seed | status |" in capsys.readouterr().out
     assert sweep_results.expand([folder, tmp_path]) == ([folder / "beta=0.2_seed=1", tmp_path], [folder])
+
+
+def test_the_page_of_a_sweep_shows_its_table_and_its_best_trial(tmp_path, capsys):
+    """The kept sweep has no games, so its table stands alone; one whose best trial has them shows both."""
+    kept = ROOT / "results" / "reference" / "grpo-beta"
+    assert main(["report", str(kept), "--html", "--out", str(tmp_path / "page")]) == 0
+    assert {path.name for path in (tmp_path / "page").iterdir()} == {"report.html", "report.md"}
+    text = (tmp_path / "page" / "report.md").read_text()
+    best = sweep_results.best_trial(kept).name
+    assert "## The sweep grpo-beta" in text and f": {best}, " in text and text.count("| beta |") == 1
+    html = (tmp_path / "page" / "report.html").read_text()
+    assert "<title>Wordle: grpo-beta</title>" in html and html.count("<figure>") == 2
+
+    swept = write(tmp_path / "swept", table({(0.0, 0): 0.5, (0.2, 0): 0.9}))
+    shutil.copytree(ROOT / "results" / "reference" / "cpu-demo", swept / "beta=0.2_seed=0")
+    assert main(["report", str(swept), "--html"]) == 0
+    text = (swept / "report" / "report.md").read_text()
+    assert "## The sweep swept" in text and "## Is the difference real?" in text
+    assert (swept / "report" / "lists" / "lost_states.jsonl").is_file()
 
 
 def test_the_readme_says_of_the_kept_sweep_what_its_table_says():

@@ -2,11 +2,20 @@
 
 import json
 import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from functools import partial
 
+import psutil
 import pytest
+from conftest import ROOT, finish
 
-from wordlelib import evaluate, runs, watch
+from wordlelib import data, evaluate, models, runs, watch
 from wordlelib.__main__ import main
+from wordlelib.rules import rules_for
+from wordlelib.words import split_secrets
 
 
 @pytest.fixture
@@ -147,6 +156,76 @@ def test_an_empty_run_and_odd_rows_are_shown(tmp_path, headless):
     assert "no training has begun" in watch.watch_widget(tmp_path).data
     odd = [{"samples": "x"}, {"step": "a", "reward": True}, {"reward": 2.0}, {"step": 3, "reward": 1.0}]
     assert watch.samples(odd) == [] and watch.latest(odd) == {"reward": 1.0}
+
+
+@pytest.fixture
+def training(tmp_path):
+    """Starts SFT of a nano model on a game of 40 words, in a process of its own; the run folder."""
+    words = data.game_words(sample=40)
+    rules = rules_for(words, renderer="symbols")
+    run = tmp_path / "run"
+    split = split_secrets(words, test=8, val=4)
+    tokenizer = models.nano_tokenizer(rules)
+    count = partial(models.count_tokens, tokenizer)
+    own = {"source": {"sample": 40}, "rows": 100, "states": 10, "count_tokens": count}
+    data.build(run / "01_data_synthesis", rules, split, **own)
+    finish(run / "01_data_synthesis", {}, rules, [])
+    (run / "02_sft").mkdir()
+    started = []
+
+    def start(**values):
+        given = [word for name, value in values.items() for word in ("-p", name, str(value))]
+        notebook, target = ROOT / "notebooks" / "02_sft.ipynb", run / "02_sft" / "02_sft.ipynb"
+        command = [sys.executable, "-m", "papermill", notebook, target, "-p", "run", str(run), *given]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        started.append(subprocess.Popen(command, **quiet))
+        return started[-1]
+
+    start.run = run
+    yield start
+    for process in started:
+        kill(process)
+
+
+def kill(process):
+    """End a process at once, and the kernel that it started."""
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            child.kill()
+    process.kill()
+    process.wait()
+
+
+def seen(watched, process, wanted):
+    """Look, as the widget does, until what is seen is as wanted."""
+    for _ in range(1200):
+        rows = watched.look()
+        if wanted(rows):
+            return rows
+        ended = process.poll() is not None
+        time.sleep(0.1)
+        if ended and not wanted(watched.look()):
+            pytest.fail(f"the training ended with {process.returncode}: {watched.heading()}")
+    pytest.fail(f"nothing was seen in two minutes: {watched.heading()}")
+
+
+def test_a_training_that_runs_is_followed_is_killed_and_is_started_anew(training):
+    """Rows are seen while it runs; a killed one stays on show, a new one is read from its beginning."""
+    watched = watch.Watched(training.run)
+    assert watched.look() == [] and not watched.ended
+    first = training(max_steps=100_000, eval_every=5, batch_size=4)
+    rows = seen(watched, first, lambda rows: len(watch.samples(rows)) and len(rows) > 3)
+    assert watched.state == "running" and "step" in watch.line(rows) and "loss" in watch.latest(rows)
+    last = rows[-1]["step"]
+    more = seen(watched, first, lambda rows: rows[-1]["step"] > last)
+    assert "games won" in watch.latest(more) and "samples of completions" in watch.text(watched, more)
+    kill(first)
+    assert watched.look() and watched.state == "running"  # a killed process cannot say so
+
+    second = training(max_steps=20, eval_every=10, batch_size=4)
+    rows = seen(watched, second, lambda rows: watched.state == "done")
+    assert [row["step"] for row in rows if "eval_loss" in row] == [10, 20] and watched.follower.damaged == 0
+    assert second.wait() == 0 and "02_sft: done" in watched.heading() and not watched.ended  # GRPO may follow
 
 
 def test_validation_leaves_samples_in_the_log(small_words, small_rules):

@@ -5,10 +5,13 @@ rule, 2 wrong use (one sentence on standard error), 130 interrupted.
 """
 
 import argparse
+import math
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from wordlelib import params, recipes, restart, runs
 
@@ -95,11 +98,15 @@ def plan_memory(args: argparse.Namespace) -> int:
 
 
 def evaluate(args: argparse.Namespace) -> None:
-    """Execute 04_eval on a run again, with the parameters it had there, or for an endpoint."""
+    """Execute 04_eval on a run again, with the parameters it had there, or for a model without a run."""
+    if args.player:
+        return evaluate_embedded(args)
     if args.endpoint or args.model or args.out:
         return evaluate_endpoint(args)
     if not args.run:
-        raise ValueError("name a run with --run, or a model with --endpoint, --model and --out")
+        raise ValueError(
+            "name a run with --run, a model with --endpoint, --model and --out, or --player embedded"
+        )
     stage, out = "04_eval", args.run.resolve()
     config = out / stage / "config.yaml"
     before = runs.read_yaml(config) if config.is_file() else {}
@@ -115,10 +122,37 @@ def eval_changes(args: argparse.Namespace) -> dict[str, str]:
     return {name: value for name, value in given.items() if value is not None} | changes
 
 
+def evaluate_embedded(args: argparse.Namespace) -> None:
+    """Execute 04_eval for the embedded student, beside the two references that need no model."""
+    from wordlelib import models
+
+    if args.run or args.endpoint or args.model:
+        raise ValueError(
+            "--player embedded plays the game that it was trained on: leave out the other models"
+        )
+    models.existing(models.EMBEDDED)  # before a notebook starts
+    values = {
+        **{"players": [models.EMBEDDED, "random_consistent", "greedy"], "data_from": models.EMBEDDED},
+        **{"max_games": 0, "max_completion_length": 64, "batch_size": 4096},
+    }
+    evaluate_alone(args, values, args.out or runs.project_path("results/embedded"))
+
+
+def evaluate_alone(args: argparse.Namespace, values: dict[str, Any], out: Path) -> None:
+    """Execute 04_eval in a run folder that holds nothing else; a finished or unfinished one goes on."""
+    wanted = {"04_eval": values | eval_changes(args)}
+    planned = recipes.plan(wanted, out.resolve(), overwrite=args.overwrite, resume=not args.overwrite)
+    for own in planned.values():
+        if own["endpoint"]:  # before a notebook starts, in which it would be a failed cell
+            from wordlelib import endpoints
+
+            endpoints.connect(own["endpoint"], own["model"])
+    recipes.execute_all(planned, out.resolve())
+    show_run(out.resolve())
+
+
 def evaluate_endpoint(args: argparse.Namespace) -> None:
     """Execute 04_eval for a model behind an endpoint; an unfinished run goes on and pays nothing twice."""
-    from wordlelib import endpoints
-
     if not (args.endpoint and args.model and args.out):
         raise ValueError("a model behind an endpoint needs --endpoint URL, --model NAME and --out DIR")
     values = {
@@ -127,15 +161,9 @@ def evaluate_endpoint(args: argparse.Namespace) -> None:
         # room for models that think before they answer; all games of a block wait for its slowest
         **{"max_completion_length": 1024, "batch_size": 512},
     }
-    stage, out = "04_eval", args.out.resolve()
     if args.run:
         runs.finished_stage(args.run.resolve(), "01_data_synthesis")
-    wanted = {stage: values | eval_changes(args)}
-    planned = recipes.plan(wanted, out, overwrite=args.overwrite, resume=not args.overwrite)
-    for own in planned.values():  # before a notebook starts, in which it would be a failed cell
-        endpoints.connect(own["endpoint"], own["model"])
-    recipes.execute_all(planned, out)
-    show_run(out)
+    evaluate_alone(args, values, args.out)
 
 
 def play(args: argparse.Namespace) -> None:
@@ -159,10 +187,13 @@ def play(args: argparse.Namespace) -> None:
 
 
 def export_model(args: argparse.Namespace) -> None:
-    """Make a trained model ready for others: merged 16-bit weights, GGUF, or a push to the hub."""
+    """Make a trained model ready for others: merged 16-bit weights, GGUF, a push to the hub, or the student
+    that is embedded in this package."""
     from wordlelib import export
 
-    if args.to == "merged":
+    if args.to == "embedded":
+        said = export.embedded(args.run, args.stage, args.overwrite)
+    elif args.to == "merged":
         said = export.merged(args.run, args.stage, args.out, args.overwrite)
     elif args.to == "gguf":
         said = export.gguf(args.run, args.stage, args.out, args.overwrite, args.outtype)
@@ -256,6 +287,14 @@ def local_folder(text: str) -> Path:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def finite(text: str) -> float:
+    """A finite number from 0; argparse shows the sentence for anything else, `nan` included."""
+    with suppress(ValueError):
+        if 0 <= (number := float(text)) < math.inf:
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r} is no finite number from 0")
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line with its help texts."""
     top = argparse.ArgumentParser(prog="python -m wordlelib", description="Wordle workbook")
@@ -290,20 +329,23 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--model", help="hub name or local folder in place of the recipe's model")
     sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help="may be repeated")
 
-    sub = command("eval", evaluate, "evaluate a run again, or any model behind an endpoint")
+    sub = command(
+        "eval", evaluate, "evaluate a run again, the embedded student, or a model behind an endpoint"
+    )
     sub.add_argument(
         "--run", type=local_folder, help="run folder with trained models; of an endpoint, whose game"
     )
+    sub.add_argument("--player", choices=("embedded",), default="", help="the student in the package")
     sub.add_argument("--endpoint", default="", metavar="URL", help="an OpenAI-compatible server")
     sub.add_argument("--model", default="", metavar="NAME", help="the model's name on that server")
-    sub.add_argument("--out", type=local_folder, help="run folder to make for an endpoint")
+    sub.add_argument("--out", type=local_folder, help="run folder to make for a model without a run")
     sub.add_argument("--max-games", type=int, help="0 for all secrets")
     sub.add_argument("--secrets", choices=("all", "heldout", "train"), help="which are played")
     sub.add_argument("--overwrite", action="store_true", help="play and pay for an endpoint's games again")
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
 
     sub = command("play", play, "watch a model play one game")
-    sub.add_argument("--model", required=True, help="model folder or hub name")
+    sub.add_argument("--model", required=True, help="model folder, hub name or embedded")
     sub.add_argument("--secret", required=True, help="the word to find")
     sub.add_argument("--max-completion-length", type=int, default=64, help="tokens (64)")
 
@@ -312,7 +354,9 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument(
         "--stage", choices=("02_sft", "03_grpo"), default="03_grpo", help="whose model (03_grpo)"
     )
-    sub.add_argument("--to", choices=("merged", "gguf", "hub"), required=True, help="what to make of it")
+    sub.add_argument(
+        "--to", choices=("merged", "gguf", "hub", "embedded"), required=True, help="what to make of it"
+    )
     sub.add_argument("--out", default="", metavar="FOLDER", help="folder to make, or for the hub to push")
     sub.add_argument("--outtype", default="bf16", help="of the GGUF: bf16, f16, q8_0, … (bf16)")
     sub.add_argument("--repo", default="", metavar="USER/NAME", help="repository on the hub")
@@ -343,7 +387,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--data", type=Path, help="a 01_data_synthesis folder; without it data are made")
     sub.add_argument("--adapter", choices=("qlora", "lora"), default="qlora", help="for GRPO (qlora)")
     sub.add_argument("--only", default="", help="such as sft, grpo, or names of variants, with commas")
-    sub.add_argument("--minutes", type=float, default=9, help="limit of everything (9)")
+    sub.add_argument("--minutes", type=finite, default=9, help="limit of everything (9)")
     sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help="may be repeated")
     sub.add_argument(
         "--out", type=Path, default=Path("results/bench-gpu"), help="files to write, less their endings"

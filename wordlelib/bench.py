@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from wordlelib import game, rewards
+from wordlelib import game, models, rewards
 from wordlelib.data import build, state_row
 from wordlelib.evaluate import iter_games, summarise, write_games
 from wordlelib.game import Game, History, is_consistent, score
-from wordlelib.players import solver_player
+from wordlelib.players import saved_game, saved_player, solver_player
 from wordlelib.prompts import THINK, completion, parse_guess
 from wordlelib.replay import Games, Replay
 from wordlelib.rules import rules_for
@@ -278,6 +278,18 @@ def _of(shown: Replay, secret: str) -> list[int]:
     return [shown.numbers[secret, player] for player in shown.players]
 
 
+def _student() -> Iterator[Row]:
+    """All secrets of the embedded student's game, played by it; no row where none is installed."""
+    if not models.EMBEDDED_FOLDER.is_dir():
+        return
+    words, rules = saved_game(models.EMBEDDED)
+    player, records = saved_player(models.EMBEDDED, rules), []
+    play = iter_games(player, words.answers, words, rules, name=models.EMBEDDED, at_once=len(words.answers))
+    seconds = best_seconds(lambda: records.extend(play))
+    won = sum(record["won"] for record in records) / len(records)
+    yield row(f"{len(records):,} games of the embedded student", seconds, "s", 120, None, f"{won:.1%} won")
+
+
 def _recorded(solver: Solver) -> Iterator[Row]:
     """Time and memory of the summary of a file of games, in a process of its own."""
     rng = random.Random(0)
@@ -353,6 +365,7 @@ def rows() -> Iterator[Row]:
     yield _greedy(words)
     yield _rewards(solver)
     yield from _replay(solver)
+    yield from _student()
     yield _synthesis(words)
     yield from _recorded(solver)
     yield _import(["wordlelib"], "import wordlelib")

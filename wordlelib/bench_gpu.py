@@ -24,7 +24,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from wordlelib import data, models, plan, players, report, rewards, runs, training
+from wordlelib import data, models, plan, players, report, rewards, runs, teachers, training
 from wordlelib.rules import rules_for
 from wordlelib.solver import Solver
 from wordlelib.words import split_secrets
@@ -445,8 +445,10 @@ def _make_data(folder: Path, own: Mapping[str, Any]) -> None:
     rules = rules_for(words, renderer=own["renderer"], history=own["history"], lexicon=own["lexicon"])
     split = split_secrets(words, own["split_seed"], own["test_secrets"], own["val_secrets"])
     source = {"sample": own["sample_words"]}
-    counts = {"rows": SFT_ROWS, "states": GRPO_STATES, "candidates": own["candidates"]}
-    data.build(folder, rules, split, source=source, **counts)
+    counts = {"rows": SFT_ROWS, "states": GRPO_STATES}
+    taught = {name: own[name] for name in ("candidates", "guess_place")}
+    mix = teachers.mix_with(own["non_words"])
+    data.build(folder, rules, split, source=source, mix=mix, **counts, **taught)
 
 
 def environment(name: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ pieces of HTML, styled by `web/boards.css`.
 """
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -156,10 +156,10 @@ def turn_facts(record: Record, index: int, solver: Solver) -> dict[str, Any]:
     }
 
 
-def regret(record: Record, solver: Solver) -> float:
-    """Bits that the turns of a game gave away together (`turn_facts`), pre-played ones left out."""
-    turns = range(record["preplayed"], len(record["turns"]))
-    return sum(turn_facts(record, index, solver)["regret"] for index in turns)
+def regrets(record: Record, solver: Solver) -> Iterator[float]:
+    """Bits that each turn of a game gave away (`turn_facts`), pre-played ones left out; found one by one."""
+    for index in range(record["preplayed"], len(record["turns"])):
+        yield turn_facts(record, index, solver)["regret"]
 
 
 def turn_html(record: Record, index: int, solver: Solver | None = None) -> str:

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wordlelib import models
 from wordlelib.game import History, decode_history, encode_history
 from wordlelib.prompts import completion, messages
 from wordlelib.rules import Rules, rules_for
@@ -525,7 +526,8 @@ class Data(NamedTuple):
 
 
 def load_for(run: Run, source: str = "") -> Data:
-    """The game that a stage plays: that of its own run, of the run folder `source`, or the `shipped` one.
+    """The game that a stage plays: that of its own run, of the run folder `source`, of the `embedded`
+    student, or the `shipped` one.
 
     `shipped` stands for the shipped lists under the default rules, split as by default, though nothing was
     trained on the training part. Raises ValueError as `Run.input` and `load` do.
@@ -540,6 +542,8 @@ def played_in(run: str | Path) -> Data:
 
 
 def _from_elsewhere(source: str) -> Data:
+    if source == models.EMBEDDED:
+        return load(models.existing(source))
     if source == "shipped":
         words = load_words()
         return Data(Path(), {}, rules_for(words), words, split_secrets(words))

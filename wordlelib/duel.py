@@ -6,16 +6,16 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
-from wordlelib import boards, evaluate, widgets
+from wordlelib import boards, evaluate, models, widgets
 from wordlelib.game import Game, History, hard_mode_violation, judge
-from wordlelib.players import Player, saved_game, saved_player, solver_player
+from wordlelib.players import Player, embedded_player, saved_game, saved_player, solver_player
 from wordlelib.prompts import parse_guess
 from wordlelib.rules import Rules, rules_for
 from wordlelib.runs import project_path
 from wordlelib.solver import Solver
 from wordlelib.words import Words, load_words
 
-YOU, SOLVER = "you", "greedy solver"
+YOU, SOLVER, STUDENT = "you", "greedy solver", "embedded student"
 
 
 def typed_guess(text: str) -> str:
@@ -157,7 +157,8 @@ def setting(
     hard_mode: bool = False,
     alphabet: str = "a-z",
 ) -> tuple[Words, Rules, dict[str, Player]]:
-    """Words, rules and opponents of a duel besides the solver: a saved model if one is named.
+    """Words, rules and opponents of a duel besides the solver: a saved model if one is named, and the
+    embedded student if there is one and these are its words.
 
     A model plays the words and the rules of its run. Without one they are those of the two list files,
     whose words are made of the letters of `alphabet`, or the shipped ones. Raises ValueError for both a model
@@ -173,8 +174,13 @@ def setting(
     else:
         words = load_words(project_path(answers_file), project_path(allowed_file), alphabet)
         rules = rules_for(words, alphabet=alphabet)
-    opponents = {model: saved_player(folder, rules)} if model else {}
+    opponents = {STUDENT: embedded_player()} if model != models.EMBEDDED and _knows_student(words) else {}
+    opponents |= {model: saved_player(folder, rules)} if model else {}
     return words, replace(rules, hard_mode=rules.hard_mode or hard_mode), opponents
+
+
+def _knows_student(words: Words) -> bool:
+    return models.EMBEDDED_FOLDER.is_dir() and saved_game(models.EMBEDDED)[0] == words
 
 
 def duel_widget(

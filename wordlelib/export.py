@@ -1,4 +1,5 @@
-"""Export: a trained model made ready for others: model card, merged 16-bit weights, GGUF, the hub.
+"""Export: a trained model made ready for others: model card, merged 16-bit weights, GGUF, the hub, and the
+student embedded in the package.
 
 Whatever is made here is compared with the model as it was trained, and appears whole or not at all.
 Heavy libraries load inside functions.
@@ -38,6 +39,7 @@ from wordlelib.runs import (
 PLAYER_OF = {"02_sft": "sft", "03_grpo": "grpo"}
 CARD = "README.md"
 EXPORTED = "Exported by `python -m wordlelib export --to"  # tells an export's card from a training's
+EMBEDDED_BYTES = 8_000_000  # of the embedded student, which every checkout carries
 WEIGHTS_COMPARED = 64  # prompts that a merged model must answer as the adapter model does
 
 # What may differ between two forms of the same weights. `gap`: nats between the two tokens where greedy
@@ -400,15 +402,41 @@ def merged(run: str | Path, stage: str = "03_grpo", out: str | Path = "", overwr
     return f"{shown_path(folder)}: {agreement}"
 
 
-def _merge_stage(run: Path, stage: str, source: data.Data, folder: Path) -> Agreement:
-    """The merged weights of a stage with their card."""
+def _merge_stage(run: Path, stage: str, source: data.Data, folder: Path, form: str = "merged") -> Agreement:
+    """The merged weights of a stage with their card, which says which form of export it is."""
     model, tokenizer = models.load(run.resolve() / stage / "model", source.rules)
     agreement = merge(model, tokenizer, folder, _prompts(source, tokenizer))
     note = (
-        f"{EXPORTED} merged`: 16-bit weights, reloaded and compared with the model as trained: {agreement}."
+        f"{EXPORTED} {form}`: 16-bit weights, reloaded and compared with the model as trained: {agreement}."
     )
     write_card(folder, run, PLAYER_OF[stage], note)
     return agreement
+
+
+def embedded(run: str | Path, stage: str = "03_grpo", overwrite: bool = False) -> str:
+    """Install the model of a finished stage as the embedded student; says how its 16-bit weights agree.
+
+    It then plays on any CPU: `eval --player embedded`, notebook 00, `play --model embedded`. The folder
+    `models.EMBEDDED_FOLDER` holds weights, tokenizer, model card and the data card. Raises ValueError for a
+    model of more than `EMBEDDED_BYTES` and for a game on lists of one's own, which others do not have;
+    otherwise as `merged` does. Nothing is left behind then.
+    """
+    folder = models.EMBEDDED_FOLDER
+    source = _trained(run, stage, folder, overwrite)
+    if own := [name for name in ("answers", "allowed") if source.card["words"]["source"].get(name)]:
+        raise ValueError(
+            f"the model plays your own list of {own[0]}: the embedded student plays shipped words"
+        )
+    with replacing_folder(folder) as temporary:
+        agreement = _merge_stage(Path(run), stage, source, temporary, "embedded")
+        shutil.copyfile(source.folder / data.CARD, temporary / data.CARD)
+        size = sum(file.stat().st_size for file in temporary.iterdir())
+        if size > EMBEDDED_BYTES:
+            raise ValueError(
+                f"the model takes {size / 1e6:,.1f} MB in 16 bit, and the embedded student may take "
+                f"{EMBEDDED_BYTES / 1e6:g}: train nano or nano-large"
+            )
+    return f"{shown_path(folder)}: {size / 1e6:.1f} MB, {agreement}"
 
 
 def _prompts(source: data.Data, tokenizer: Any) -> list[list[int]]:

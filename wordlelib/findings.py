@@ -21,10 +21,11 @@ from wordlelib import (
     recipes,
     report,
     scoring,
+    sweep_results,
     thinking,
 )
 from wordlelib.analysis import Games, Measured
-from wordlelib.data import CARD, Data, iter_jsonl, played_in
+from wordlelib.data import Data, iter_jsonl, played_in
 from wordlelib.evaluate import games_file
 from wordlelib.params import PLAYERS
 from wordlelib.report import SPLITS, STAGE, UNTRAINED, Evaluated
@@ -169,6 +170,19 @@ def sections(found: Findings) -> dict[str, Section]:
     return {name: section for name, section in made.items() if section is not None}
 
 
+def sweep(folder: Path) -> Section:
+    """What the table of a sweep says of its settings; raises ValueError as `report.sweep_parts` does."""
+    tables, said = report.sweep_parts(folder)
+    rows = {
+        caption: [dict(zip(head, row, strict=True)) for row in body]
+        for caption, (head, *body) in tables.items()
+    }
+    text = "What follows of runs, if anything, is of the best trial alone."
+    figures = plots.sweep_figures(sweep_results.read_table(folder))
+    named = {f"{folder.name}_{name}": figure for name, figure in figures.items()}
+    return Section(f"The sweep {folder.name}", "\n\n".join([*said, text]), rows, named)
+
+
 def protocol(found: Findings) -> Section:
     """What was played, which secrets were trained on, and what was made easier."""
     rules, split = found.data.rules, found.data.split
@@ -188,8 +202,8 @@ def protocol(found: Findings) -> Section:
     ]
     easier = [f"{label}{said}" for label in found.games if (said := _marks(found, label))]
     card = (
-        "Training secrets are those of the data card (`01_data_synthesis/card.json`), and are reported apart."
-        if (found.runs[0].folder / "01_data_synthesis" / CARD).is_file()
+        "Training secrets are those of the data card (`card.json`), and are reported apart."
+        if found.data.card
         else "The split is that of the game; which words a model behind an endpoint has seen is unknown."
     )
     strict = "Nothing was pre-played, tried again or chosen from several games."

@@ -32,6 +32,8 @@ class NanoShape(NamedTuple):
 # 0.14 million parameters learn a game of 256 words on a CPU in minutes; 2.7 million are for the full lists
 # and a GPU, and still play them on any CPU.
 NANO_SHAPES = {"nano": NanoShape(64, 128, 3, 4), "nano-large": NanoShape(192, 512, 6, 6)}
+# The embedded student: a trained nano model in the package, beside the data card of its training.
+EMBEDDED, EMBEDDED_FOLDER = "embedded", Path(__file__).with_name("embedded")
 OWN_BASE = "base"  # folder inside an adapter's, for a base that has no name of its own
 BASE_SEAL = "base.sha256"  # in an adapter's folder: which weights it belongs to, if they are in a folder
 COUNTED_AT_ONCE = 1024  # texts whose tokens are in memory together, at some 100 bytes a token
@@ -253,8 +255,18 @@ def _with_adapter(model: Any, folder: str, own_base: bool) -> Any:
 
 
 def existing(name: str | Path) -> str:
-    """A hub name as it is, a path only when its folder is there; relative ones start at the project root."""
+    """A hub name as it is, a path only when its folder is there; relative ones start at the project root.
+
+    `embedded` is the folder of the embedded student. Raises FileNotFoundError for a folder that is not there.
+    """
     text, folder = str(name), project_path(name)
+    if text == EMBEDDED:
+        if EMBEDDED_FOLDER.is_dir():
+            return str(EMBEDDED_FOLDER)
+        raise FileNotFoundError(
+            f"there is no embedded student in {shown_path(EMBEDDED_FOLDER)}: train the recipe nano-gpu, then "
+            "`python -m wordlelib export --run RUN --to embedded` installs its model"
+        )
     if folder.is_dir():
         return str(folder)
     looks_like_path = isinstance(name, Path) or text.startswith((".", "/", "~")) or text.count("/") > 1

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
 
-from wordlelib import difficulty, plots, report, svg
+from wordlelib import difficulty, plots, report, svg, sweep_results
 from wordlelib.data import Row, state_row, write_jsonl
-from wordlelib.evaluate import history_of
-from wordlelib.findings import Findings, Section, found_results, lists, sections
+from wordlelib.evaluate import games_file, history_of
+from wordlelib.findings import Findings, Section, found_results, lists, sections, sweep
+from wordlelib.report import STAGE
 from wordlelib.runs import Run, replacing_folder, shown_path, write_text
 from wordlelib.solver import Solver
 
@@ -44,30 +45,40 @@ def show(section: Section | None, run: Run) -> None:
 
 
 def write(folders: Iterable[str | Path], out: str | Path) -> Path:
-    """Write what the runs show into the folder `out`, replacing it whole, and return the page.
+    """Write what runs and sweeps show into the folder `out`, replacing it whole, and return the page.
 
-    `report.html` (one file, works offline), `report.md`, and in `lists/`: `words.csv` (a row a secret),
-    `*.txt` (training secrets, one a line) and `lost_states.jsonl` (states to train on again).
+    A sweep is shown by its table and by its best trial, if that keeps games. Made are `report.html` (one
+    file, works offline), `report.md`, and of runs in `lists/`: `words.csv` (a row a secret), `*.txt`
+    (training secrets, one a line) and `lost_states.jsonl` (states to train on again).
     Raises ValueError as `Findings` does, and for an `out` that is something else.
     """
     out = Path(out)
     if out.exists() and not (out / "report.html").is_file():
         raise ValueError(f"{shown_path(out)} is there and no report: name another folder with --out")
-    found = Findings(folders)
-    made = sections(found)
+    given = [Path(folder) for folder in folders]
+    runs, swept = sweep_results.expand(given)
+    made = {f"sweep_{number}": sweep(folder) for number, folder in enumerate(swept, 1)}
+    runs = [run for run, own in zip(runs, given, strict=True) if own not in swept or games_file(run / STAGE)]
+    found = Findings(runs) if runs or not swept else None
+    made |= sections(found) if found else {}
     out.parent.mkdir(parents=True, exist_ok=True)
     with replacing_folder(out) as folder:
-        write_text(folder / "report.html", html(found, made))
-        title = f"# {_title(found)}"
-        write_text(folder / "report.md", "\n\n".join([title, *map(markdown, made.values())]) + "\n")
-        (folder / "lists").mkdir()
-        write_text(folder / "lists" / "words.csv", words_csv(found))
-        train = set(found.data.split.train)
-        for name, words in lists(found).items():
-            own = "".join(f"{word}\n" for word in words if word in train)
-            write_text(folder / "lists" / f"{_file_name(name)}.txt", own)
-        write_jsonl(folder / "lists" / "lost_states.jsonl", lost_states(found))
+        write_text(folder / "report.html", html(title(given), made))
+        text = [f"# {title(given)}", *map(markdown, made.values())]
+        write_text(folder / "report.md", "\n\n".join(text) + "\n")
+        if found:
+            _write_lists(folder / "lists", found)
     return out / "report.html"
+
+
+def _write_lists(folder: Path, found: Findings) -> None:
+    folder.mkdir()
+    write_text(folder / "words.csv", words_csv(found))
+    train = set(found.data.split.train)
+    for name, words in lists(found).items():
+        own = "".join(f"{word}\n" for word in words if word in train)
+        write_text(folder / f"{_file_name(name)}.txt", own)
+    write_jsonl(folder / "lost_states.jsonl", lost_states(found))
 
 
 def lost_states(found: Findings) -> Iterator[Row]:
@@ -111,8 +122,9 @@ def words_csv(found: Findings) -> str:
     return text.getvalue()
 
 
-def _title(found: Findings) -> str:
-    return "Wordle: " + ", ".join(run.folder.name for run in found.runs)
+def title(folders: Iterable[Path]) -> str:
+    """What a page about these folders is called."""
+    return "Wordle: " + ", ".join(folder.resolve().name for folder in folders)
 
 
 def _file_name(text: str) -> str:
@@ -159,7 +171,7 @@ if (window.Plotly) {{
 """
 
 
-def html(found: Findings, made: Mapping[str, Section]) -> str:
+def html(heading: str, made: Mapping[str, Section]) -> str:
     """The sections as one HTML page with the plotting library inside; static pictures without scripts."""
     from plotly.offline import get_plotlyjs
 
@@ -171,7 +183,7 @@ def html(found: Findings, made: Mapping[str, Section]) -> str:
     links = [f'<a href="#{name}">{escape(part.title)}</a>' for name, part in made.items()]
     drawn = ",\n".join(f"{json.dumps(name)}: {figure.to_json()}" for name, figure in figures.items())
     return PAGE.format(
-        title=escape(_title(found)),
+        title=escape(heading),
         font=svg.FONT,
         ink=svg.INK,
         contents=" ".join(links),

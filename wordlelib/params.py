@@ -19,7 +19,9 @@ DATA_FORMS = (
     *("sft", "chat", "prompt", "messages", "instruction", "response", "answer", "predibase", "turns"),
     "traces",
 )
-PLAYERS = ("untrained", "sft", "sft_continued", "grpo", "endpoint", "random_consistent", "greedy")
+PLAYERS = (
+    *("untrained", "sft", "sft_continued", "grpo", "embedded", "endpoint", "random_consistent", "greedy"),
+)
 KIND_NAMES = {
     bool: "true or false",
     int: "a whole number",
@@ -241,6 +243,12 @@ PARAMETERS: dict[str, dict[str, Param]] = {
             "states of stage 01, new ones from games of the policy, or both in equal parts",
             choices=("fixed", "refreshed", "mixed"),
         ),
+        "states_from": Param(
+            str,
+            "states in place of those of stage 01: rows such as lost_states.jsonl of a report, or a list of "
+            "training secrets (.txt) whose states are taken; empty for all",
+            "file",
+        ),
         "refresh_every": Param(int, "steps between new states", "steps", 1),
         "preset": Param(str, "reward terms and weights", choices=REWARD_PRESETS),
         "schedule": Param(str, "how the weights change", choices=("fixed", "phase", "linear")),
@@ -260,7 +268,8 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "players": Param(list, "players in the table", choices=PLAYERS),
         "data_from": Param(
             str,
-            "run whose words, rules and split are taken: empty for this one, shipped for the shipped lists",
+            "run whose words, rules and split are taken: empty for this one, embedded for the embedded "
+            "student's, shipped for the shipped lists",
             "folder",
         ),
         "endpoint": Param(str, "URL of an OpenAI-compatible server, for the player endpoint", "URL"),
@@ -282,6 +291,11 @@ PARAMETERS: dict[str, dict[str, Param]] = {
     },
 }
 STAGES = tuple(PARAMETERS)
+# What a stage did before it had a parameter: configs of such runs do not name it.
+BEFORE = {
+    "01_data_synthesis": {"solver_guess": "information", "guess_place": "last", "non_words": "altered"},
+    "03_grpo": {"states_from": ""},
+}
 
 # Earlier stages of the same run that a stage reads, and those that its players of 04 add.
 INPUTS = {
@@ -359,6 +373,11 @@ def require_local(folder: str) -> str:
 def _check_together(stage: str, values: dict[str, Any]) -> None:
     """What no single range can say: batches of whole groups and parts, and training that ends."""
     if stage == "03_grpo":
+        if values["states_from"] and (values["states"] == "refreshed" or values["unit"] == "game"):
+            raise ValueError(
+                f"{stage}: states_from names states, and with states {values['states']} and unit "
+                f"{values['unit']} none of them is used: set states to fixed or mixed, and unit to turn"
+            )
         batch, group = values["batch_size"], values["group_size"]
         if batch % group:
             raise ValueError(

@@ -3,6 +3,7 @@
 import random
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from wordlelib import params
 from wordlelib.game import History
 from wordlelib.prompts import completion, messages
-from wordlelib.rules import Rules, rules_for
+from wordlelib.rules import Rules, require_same_rules, rules_for
 from wordlelib.runs import Run, read_yaml, shown_path
 from wordlelib.solver import POLICIES, Solver
 from wordlelib.words import Words, load_words
@@ -108,7 +109,9 @@ def transformers_generator(
     """Generation with a transformers model; temperature 0 decodes greedily.
 
     Prompts are padded on the left, whatever side the tokenizer was left on, and the model is set
-    back to training if it was. Sampling draws from a generator state made from the seeds of the batch.
+    back to training if it was. Greedy decoding answers equal prompts once, and prompts of like length
+    together: all games begin with the same state, and many share the second. Sampling draws from a generator
+    state made from the seeds of the batch.
     Raises ValueError when a prompt and the longest completion do not fit the model: nothing is cut.
     """
     import torch
@@ -139,6 +142,13 @@ def transformers_generator(
         return [_up_to_end(row, ends) for row in output[:, longest:].tolist()]
 
     def generate(ids: list[list[int]], seeds: list[int]) -> list[list[int]]:
+        if temperature > 0:
+            return complete_all(ids, seeds)
+        distinct = sorted({tuple(row) for row in ids}, key=lambda row: (len(row), row))
+        answers = dict(zip(distinct, complete_all([*map(list, distinct)], [0] * len(distinct)), strict=True))
+        return [answers[tuple(row)] for row in ids]
+
+    def complete_all(ids: list[list[int]], seeds: list[int]) -> list[list[int]]:
         training = model.training
         model.eval()
         completions: list[list[int]] = []
@@ -218,8 +228,8 @@ MODEL_FOLDERS = {
 
 
 def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[str, Any]) -> Player:
-    """A player of a run by its name: a model that the run trained, its untrained start, a model behind an
-    endpoint, or a policy.
+    """A player of a run by its name: a model that the run trained, its untrained start, the embedded student,
+    a model behind an endpoint, or a policy.
 
     config: backend, engine_memory, max_completion_length, temperature, batch_size; for `endpoint` also
     endpoint, model, concurrency, timeout. `engines` holds the
@@ -232,6 +242,10 @@ def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[s
 
     if name in POLICIES:
         return solver_player(solver, name)
+    if name == models.EMBEDDED:
+        _, rules = saved_game(name)
+        require_same_rules(rules, solver.rules, f"the embedded student and {shown_path(run.dir)}")
+        return saved_player(name, rules, config.max_completion_length, config.temperature)
     if name == "endpoint":
         length, temperature = config.max_completion_length, config.temperature
         server = endpoints.connect(config.endpoint, config.model, config.concurrency, config.timeout)
@@ -254,9 +268,13 @@ def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[s
 
 
 def saved_game(model: str) -> tuple[Words, Rules]:
-    """Words and rules that a saved model plays: of the run that its folder lies in, else the shipped ones."""
-    from wordlelib import data
+    """Words and rules that a saved model plays: of the run that its folder lies in, or of the embedded
+    student's data card, else the shipped ones."""
+    from wordlelib import data, models
 
+    if model == models.EMBEDDED:
+        source = data.load(models.existing(model))
+        return source.words, source.rules
     inside = [parent / data.STAGE for parent in Path(model).resolve().parents]
     if made := [stage for stage in inside if (stage / data.CARD).is_file()]:
         source = data.load(made[0])
@@ -265,13 +283,31 @@ def saved_game(model: str) -> tuple[Words, Rules]:
     return words, rules_for(words)
 
 
-def saved_player(model: str, rules: Rules, max_completion_length: int = 64) -> Player:
-    """A saved model (folder or hub name) as a player; raises as `models.load` does."""
+def saved_player(
+    model: str, rules: Rules, max_completion_length: int = 64, temperature: float = 0.0
+) -> Player:
+    """A saved model (folder, hub name or `embedded`) as a player; raises as `models.load` does."""
     from wordlelib import models
 
     folder = Path(model)
     loaded, tokenizer = models.load(folder.resolve() if folder.is_dir() else model, rules)
-    return model_player(transformers_generator(loaded, tokenizer, max_completion_length), tokenizer, rules)
+    generate = transformers_generator(loaded, tokenizer, max_completion_length, temperature)
+    return model_player(generate, tokenizer, rules)
+
+
+def embedded_player() -> Player:
+    """The embedded student, loaded when it first plays: who only looks on needs no torch.
+
+    It is asked as it was trained, whatever the game around it.
+    """
+
+    @lru_cache(maxsize=1)
+    def loaded() -> Player:
+        from wordlelib import models
+
+        return saved_player(models.EMBEDDED, saved_game(models.EMBEDDED)[1])
+
+    return lambda histories, seeds: loaded()(histories, seeds)
 
 
 def endpoint_metrics(run: Run, records: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from wordlelib.inference import Comparison, Seeds
 from wordlelib.scoring import Rate
 from wordlelib.thinking import Calibration
 
-# Three million results that people shared on Twitter in 2022 (a loss as 7), as several analyses of them
-# report; who shares is no random draw of who plays.
-PEOPLE = "People who shared their results on Twitter needed about 4.1 guesses, a loss counted as 7."
+# No histogram of people's games is drawn: none with a source that could be checked is at hand.
+PEOPLE = "People need about 4.1 guesses, as commonly reported."
 SIZES = {"won by all": 4, "lost by some": 7, "lost by all": 10}
 SHADES = ("#c8ccd1", "#E69F00", "#24292f")  # light, middle and dark, also in grey
 

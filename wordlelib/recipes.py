@@ -60,7 +60,8 @@ def defaults(stage: str) -> dict[str, Any]:
 
 def command(run: Path) -> str:
     """The command that repeats a run: the recipe nearest to its configs, a `--set` for each difference."""
-    configs = {path.parent.name: runs.read_yaml(path) for path in sorted(run.glob("*/config.yaml"))}
+    paths = {path.parent.name: path for path in sorted(run.glob("*/config.yaml"))}
+    configs = {stage: params.BEFORE.get(stage, {}) | runs.read_yaml(path) for stage, path in paths.items()}
     known = {stage: defaults(stage) for stage in configs}
 
     def changes(asked: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -6,8 +6,10 @@ again when it is shown.
 
 import gzip
 import json
+import math
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +22,7 @@ from wordlelib.solver import Solver
 STAGE, PAGE = "04_eval", "games.html"
 BEFORE, AFTER = "sft", "grpo"  # players whose games tell what a step of training changed
 MOST_REGRET = "most regret"
+SLICE = 0.05  # seconds of judging games between two answers to the view
 LONGEST = "longest thinking"
 CHANGED = f"changed from {BEFORE} to {AFTER}"
 
@@ -146,14 +149,36 @@ class Replay:
 
     def by_regret(self, player: str = "") -> list[int]:
         """Numbers of the games of a player (of all without one), those with most regret first."""
-        numbers = [n for n, game in enumerate(self.summaries) if player in ("", game.player)]
-        return sorted(numbers, key=self.regret, reverse=True)
+        return sorted(self._of(player), key=self.regret, reverse=True)
 
     def regret(self, number: int) -> float:
-        """`boards.regret` of a game, found once."""
-        if number not in self._regrets:
-            self._regrets[number] = boards.regret(self.games[number], self.solver)
+        """Bits that a game gave away in all, found once."""
+        self._judge_game(number)
         return self._regrets[number]
+
+    def judge(self, player: str, seconds: float) -> float:
+        """Find regrets of a player's games (of all without one) for so long; the share of them known by then.
+
+        Half a minute for ten thousand games would be a long time to answer nobody.
+        """
+        end, numbers = time.monotonic() + seconds, self._of(player)
+        known = next((n for n, number in enumerate(numbers) if not self._judge_game(number, end)), None)
+        return 1.0 if known is None else known / len(numbers)
+
+    def _of(self, player: str) -> list[int]:
+        return [n for n, game in enumerate(self.summaries) if player in ("", game.player)]
+
+    def _judge_game(self, number: int, end: float = math.inf) -> bool:
+        """Whether the regret of a game is known by `end`; the next try is quicker, since states are kept."""
+        if number in self._regrets:
+            return True
+        lost = 0.0
+        for bits in boards.regrets(self.games[number], self.solver):
+            if time.monotonic() > end:
+                return False
+            lost += bits
+        self._regrets[number] = lost
+        return True
 
     def pieces(self, number: int) -> dict[str, Any]:
         """The HTML of a game: `head`, and a piece a turn in `rows` (of the board) and `turns` (in words)."""
@@ -234,7 +259,9 @@ def replay_widget(shown: Replay, secret: str = "", player: str = "", others: Seq
             board.send({"games": {number: now.pieces(number) for number in message["games"]}})
         if message.get("view") == MOST_REGRET:
             who = "" if message["player"] is None else now.players[message["player"]]
-            board.send({"view": MOST_REGRET, "ranked": now.by_regret(who)})
+            judged = now.judge(who, SLICE)
+            found = {"ranked": now.by_regret(who)} if judged == 1 else {"judged": judged}
+            board.send({"ticket": message["ticket"], **found})
 
     return widgets.widget("replay", {**shown.index(secret, player), "runs": names}, answer)
 

@@ -238,14 +238,15 @@ def _reference_runs(reference: Path) -> list[list[Evaluated]]:
 
 def _summary(runs: Sequence[Evaluated]) -> str:
     """One table of all and held-out secrets, whose rows point to their folder and command; paired tests."""
-    loss = f"guesses (loss = {runs[0].rules.turns + 1})"
+    loss = _loss_title(runs[0].rules)
     header = ["player", "wins, all", "95% interval", loss, "non-words"]
     header += ["wins, held out", "95% interval", loss, "run"]
     rows = []
     for number, run in enumerate(runs, 1):
         for player in players(run, "all"):
             everything, unseen = _row(run, player, "all"), _row(run, player, "heldout")
-            shown = [everything[place] for place in (0, 2, 3, 5, 7)] + [unseen[place] for place in (2, 3, 5)]
+            shown = [everything[name] for name in ("player", "wins", "95% interval", loss, "non-words")]
+            shown += [unseen[name] for name in ("wins", "95% interval", loss)]
             rows.append([*shown, f"[{number}]"])
     commands = [
         f"- [{number}] `{shown_path(run.folder)}`, repeated by `{recipes.command(run.folder)}`"
@@ -263,14 +264,16 @@ def _report(
 ) -> str:
     """Rules, one table a split, paired tests. secrets: list them, and show training secrets apart. commands:
     add a column."""
-    repeat = {run.folder: [f"`{recipes.command(run.folder)}`"] for run in runs if commands}
+    repeat = {run.folder: {"repeat with": f"`{recipes.command(run.folder)}`"} for run in runs if commands}
     blocks = [rules_line(runs[0].rules)]
     for split, title in SPLITS.items():
-        rows = [(run, _row(run, player, split)) for run in runs for player in players(run, split)]
+        rows = [
+            _row(run, player, split) | repeat.get(run.folder, {})
+            for run in runs
+            for player in players(run, split)
+        ]
         if rows and (secrets or split != "train"):
-            header = _header(runs[0].rules) + ["repeat with"] * commands
-            body = [row + repeat.get(run.folder, []) for run, row in rows]
-            blocks.append(f"{title}:\n\n{table([header, *body])}")
+            blocks.append(f"{title}:\n\n{table([list(rows[0]), *(list(row.values()) for row in rows)])}")
     blocks.append(
         "Wins with Wilson's 95% interval. Malformed, non-words and inconsistent guesses (legal, but against "
         "the feedback) are shares of the turns taken."
@@ -295,13 +298,6 @@ def rules_line(rules: Rules) -> str:
     )
 
 
-def _header(rules: Rules) -> Row:
-    return [
-        *("player", "games", "wins", "95% interval", "guesses (won)", f"guesses (loss = {rules.turns + 1})"),
-        *("malformed", "non-words", "inconsistent", "folder"),
-    ]
-
-
 def players(run: Evaluated, split: str) -> list[str]:
     """The players with games in `split`, in the order of the stages; best possible play comes last."""
     found = {key.split("/")[0] for key in run.metrics if key.endswith(f"/{split}/win_rate")}
@@ -309,22 +305,29 @@ def players(run: Evaluated, split: str) -> list[str]:
     return [name for name in (*PLAYERS, *others, "optimal") if name in found]
 
 
-def _row(run: Evaluated, player: str, split: str) -> Row:
+def _row(run: Evaluated, player: str, split: str) -> dict[str, str]:
+    """Title of a column to its cell."""
+
     def value(name: str) -> float | None:
         return run.metrics.get(f"{player}/{split}/{name}")
 
-    return [
-        player + marks({name: value(name) for name in MARKS}),
-        _number(value("games"), ","),
-        _number(value("win_rate"), ".1%"),
-        "–" if (low := value("win_rate_low")) is None else f"{low:.1%} to {value('win_rate_high'):.1%}",
-        _number(value("mean_guesses_won"), ".2f"),
-        _number(value("mean_guesses_loss7"), ".2f"),
-        _number(value("malformed_share"), ".1%"),
-        _number(value("nonword_share"), ".1%"),
-        _number(value("inconsistent_share"), ".1%"),
-        shown_path(run.folder),
-    ]
+    low = value("win_rate_low")
+    return {
+        "player": player + marks({name: value(name) for name in MARKS}),
+        "games": _number(value("games"), ","),
+        "wins": _number(value("win_rate"), ".1%"),
+        "95% interval": "–" if low is None else f"{low:.1%} to {value('win_rate_high'):.1%}",
+        "guesses (won)": _number(value("mean_guesses_won"), ".2f"),
+        _loss_title(run.rules): _number(value("mean_guesses_loss7"), ".2f"),
+        "malformed": _number(value("malformed_share"), ".1%"),
+        "non-words": _number(value("nonword_share"), ".1%"),
+        "inconsistent": _number(value("inconsistent_share"), ".1%"),
+        "folder": shown_path(run.folder),
+    }
+
+
+def _loss_title(rules: Rules) -> str:
+    return f"guesses (loss = {rules.turns + 1})"
 
 
 def marks(easier: Mapping[str, float | None]) -> str:
@@ -418,11 +421,22 @@ def _aligned(rows: list[Row]) -> str:
 
 
 def sweep_report(folder: str | Path, markdown: bool = False) -> str:
-    """The tables of a sweep, from its `sweep.csv`: trials, effects of the settings, the best trial.
+    """The tables and sentences of `sweep_parts` as one text; same errors."""
+    tables, said = sweep_parts(folder)
+    if markdown:
+        blocks = [f"{caption}:\n\n{piped(rows)}" for caption, rows in tables.items()]
+        return "\n\n".join(blocks + said)
+    blocks = [f"{caption}:\n\n{_aligned(rows)}" for caption, rows in tables.items()]
+    return "\n\n".join(blocks + [line.replace("`", "") for line in said])
+
+
+def sweep_parts(folder: str | Path) -> tuple[dict[str, list[Row]], list[str]]:
+    """What the `sweep.csv` of a sweep says: tables of trials and of effects, each below its header, and
+    sentences on the best trial.
 
     Raises ValueError naming a sweep of which no trial has ended.
     """
-    folder, table = Path(folder), piped if markdown else _aligned
+    folder = Path(folder)
     rows = sweep_results.read_table(folder)
     if not rows:
         raise ValueError(
@@ -435,25 +449,26 @@ def sweep_report(folder: str | Path, markdown: bool = False) -> str:
         metrics = [name for name in metrics if name.startswith("grpo/")]
     columns = [*settings, "status", "minutes", *metrics]
     columns += [name for name in rows[0] if name in ("03_grpo/final_reward", *SIGNALS)]
-    header = [name.partition(".")[2] or name for name in columns]
+    short = [name.partition(".")[2] or name for name in columns]
+    header = [name if short.count(own) > 1 else own for name, own in zip(columns, short, strict=True)]
     body = [[_cell(row[name]) for name in columns] + [row["trial"]] for row in rows]
-    blocks = [table([[*header, "trial"], *body])]
+    tables, sentences = {"Trials": [[*header, "trial"], *body]}, []
     try:
         metric = sweep_results.objective(rows)
     except ValueError as error:
-        return "\n\n".join([*blocks, f"Nothing to compare: {error}."])
+        return tables, [f"Nothing to compare: {error}."]
     if found := sweep_results.effects(rows, metric):
-        blocks += [f"Effect on {metric}:\n\n{table(_effect_rows(found))}", EFFECTS_NOTE]
+        tables[f"Effect on {metric}"] = _effect_rows(found)
+        sentences.append(EFFECTS_NOTE)
     winner = sweep_results.best(rows, metric)
     number = len(sweep_results.measured(rows, metric))
     said = f"Best of {number} by {metric}: {winner['trial']}, {_cell(winner[metric])}."
     if number > 1:
         said += " Being chosen flatters it: repeat it with other seeds before you report its number."
-    blocks.append(said)
+    sentences.append(said)
     if (trial := folder / winner["trial"]).is_dir():
-        command = recipes.command(trial)
-        blocks.append(f"Repeat it with: {f'`{command}`' if markdown else command}")
-    return "\n\n".join(blocks)
+        sentences.append(f"Repeat it with: `{recipes.command(trial)}`")
+    return tables, sentences
 
 
 def sweep_figures(folder: str | Path) -> list[Path]:

@@ -80,7 +80,7 @@ def portable(value: Any) -> Any:
 
 def changed_parameter(folder: str | Path, values: Mapping[str, Any], may_change: Iterable[str]) -> str | None:
     """The first parameter that differs from a stage's `config.yaml`, as `name=old, not new`."""
-    before = read_yaml(Path(folder) / "config.yaml")
+    before = params.BEFORE.get(Path(folder).name, {}) | read_yaml(Path(folder) / "config.yaml")
     for name, value in values.items():
         if name not in may_change and before.get(name) != portable(value):
             return f"{name}={before.get(name)!r}, not {portable(value)!r}"

@@ -31,7 +31,7 @@ function replay(el, host) {
   const SECOND = 1000;
   const pieces = new Map(); // number of a game -> {head, rows, turns}
   const asked = new Set();
-  let data, ranked, timer;
+  let data, ranked, timer, ticket = 0;
 
   const runs = element("select", { onchange: () => host.ask({ run: runs.value }) });
   const player = element("select", { onchange: listSecrets });
@@ -60,13 +60,16 @@ function replay(el, host) {
     return names.filter((number) => everyone() || String(of(number)[1]) === player.value);
   }
 
+  // The kernel judges games for a moment at a time, so that it answers whatever else is asked meanwhile.
+  function judge(known) {
+    count.textContent = `judging the games … ${Math.floor(100 * known)}%`;
+    host.ask({ view: view.value, player: player.value === "" ? null : Number(player.value), ticket });
+  }
+
   function listSecrets() {
     ranked = null;
-    if (data.views[view.value] === null) {
-      count.textContent = "judging the games …";
-      host.ask({ view: view.value, player: player.value === "" ? null : Number(player.value) });
-      return;
-    }
+    ticket += 1;
+    if (data.views[view.value] === null) return judge(0);
     const secrets = [...new Set(chosen().map((number) => of(number)[0]))];
     // a view by rank starts with its first game, others keep the secret where they can
     const kept = secrets.includes(Number(secret.value)) && secret.value !== "" && !data.ranked.includes(view.value);
@@ -155,12 +158,13 @@ function replay(el, host) {
     if (answer.error) count.textContent = answer.error;
     for (const [number, piece] of Object.entries(answer.games ?? {})) pieces.set(Number(number), piece);
     if (answer.games) draw();
-    if (answer.view === view.value && answer.ranked) {
+    if (answer.ticket !== ticket) return;
+    if (answer.ranked) {
       ranked = answer.ranked;
       const secrets = [...new Set(ranked.map((number) => of(number)[0]))];
       fill(secret, secrets.map((s) => [s, data.secrets[s].toUpperCase()]), secrets[0] ?? "");
       draw();
-    }
+    } else if (el.isConnected) judge(answer.judged);
   });
   reset();
   return stop;
