@@ -72,11 +72,15 @@ def sweep(args: argparse.Namespace) -> int:
 
 
 def show_sweep(out: Path) -> None:
-    """The tables of a sweep and the paths of its figures, made from its `sweep.csv`."""
-    from wordlelib import report
+    """The tables of a sweep and the paths of its figures."""
+    from wordlelib import ablations, page, report
 
     print(report.sweep_report(out))
-    for figure in report.sweep_figures(out):
+    figures = report.sweep_figures(out)
+    if compared := ablations.section(out):
+        print(page.markdown(compared))
+        figures += ablations.save_figures(compared, out)
+    for figure in figures:
         print("Figure:", runs.shown_path(figure))
 
 
@@ -185,7 +189,7 @@ def convert(args: argparse.Namespace) -> int:
 
 def report_runs(args: argparse.Namespace) -> None:
     """Print the tables of runs, keep runs as reference, write results and plans into the project's pages."""
-    from wordlelib import plan, report, sweep_results
+    from wordlelib import ablations, page, plan, report, sweep_results
 
     root = runs.project_root()
     reference = root / "results" / "reference"
@@ -206,13 +210,16 @@ def report_runs(args: argparse.Namespace) -> None:
     if args.keep or args.readme or args.games:
         return
     if args.html:
-        from wordlelib import page
-
         folder = args.out or args.runs[0] / "report"
         return print("Report:", runs.shown_path(page.write(args.runs, folder.resolve())))
     swept = [folder for folder in args.runs if sweep_results.is_sweep(folder)]
     for folder in swept:
-        print(report.sweep_report(folder, markdown=True)) if args.markdown else show_sweep(folder.resolve())
+        if not args.markdown:
+            show_sweep(folder.resolve())
+            continue
+        print(report.sweep_report(folder, markdown=True))
+        if compared := ablations.section(folder):
+            print("\n" + page.markdown(compared))
     if others := [folder for folder in args.runs if folder not in swept]:
         print((report.markdown if args.markdown else report.terminal_table)(others))
 

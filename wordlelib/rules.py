@@ -20,6 +20,8 @@ CHOICES = {
     "thinking": ("spelled", "words", "none"),
 }
 
+SHOWN = ("renderer", "history", "thinking", "no_guess_text", "not_a_word_text", "hard_mode_text")
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -111,9 +113,13 @@ def rules_for(words: Words, **settings: Any) -> Rules:
     return Rules(words.sha256["answers"], words.sha256["allowed"], words.length, **settings)
 
 
-def require_same_rules(first: Rules, second: Rules, where: str) -> None:
-    """Raise ValueError that names every differing field, unless both records are equal."""
+def require_same_rules(first: Rules, second: Rules, where: str, shown: bool = True) -> None:
+    """Raise ValueError that names every differing field, unless both records are equal.
+
+    shown: False lets them differ in how the game is shown to a model and asked for (`SHOWN`).
+    """
     a, b = asdict(first), asdict(second)
-    differing = [f"{name} ({a[name]!r} and {b[name]!r})" for name in a if a[name] != b[name]]
+    names = [name for name in a if shown or name not in SHOWN]
+    differing = [f"{name} ({a[name]!r} and {b[name]!r})" for name in names if a[name] != b[name]]
     if differing:
         raise ValueError(f"{where}: the rules differ in {', '.join(differing)}")

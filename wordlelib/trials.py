@@ -1,7 +1,8 @@
 """The trials of a sweep: what its file asks for, every parameter checked before anything starts.
 
 A file names a recipe and how to search: `grid` (all combinations), `trials` (a list) or `random` (draws by
-a seed). Settings are `stage.name` to a value.
+a seed). Settings are `stage.name` to a value. `reference` names, by its settings, the row that others are
+compared with (`ablations`).
 """
 
 import hashlib
@@ -18,7 +19,8 @@ from typing import Any, NamedTuple
 from wordlelib import params, recipes, runs
 
 SEARCHES = ("grid", "trials", "random")
-KEYS = ("recipe", "set", "stages", *SEARCHES, "n", "seed")
+KEYS = ("recipe", "set", "stages", *SEARCHES, "n", "seed", "reference")
+WITHIN_A_ROW = ("seed", "control", "players")  # parameters in which the trials of one row may differ
 LONGEST_NAME = 80  # letters of a folder's name
 TRIES = 100  # draws for each random trial: a few choices may give the same trial again
 
@@ -26,11 +28,13 @@ Settings = dict[str, Any]
 
 
 class Trial(NamedTuple):
-    """One run: the name of its folder, its own settings (`stage.name`), all parameters of its stages."""
+    """One run: the name of its folder, its own settings (`stage.name`), all parameters of its stages, and
+    whether it is one of the reference row."""
 
     name: str
     settings: Settings
     stages: dict[str, dict[str, Any]]
+    reference: bool = False
 
 
 def read_sweep(path: str | Path) -> list[Trial]:
@@ -63,7 +67,30 @@ def _trials(file: Mapping[str, Any]) -> list[Trial]:
             twin = list(trials).index(trial.name) + 1
             raise ValueError(f"trials {twin} and {number} are the same, {trial.name}: leave one out")
         trials[trial.name] = trial
-    return list(trials.values())
+    return _with_reference(list(trials.values()), file, base)
+
+
+def _with_reference(
+    trials: list[Trial], file: Mapping[str, Any], base: Mapping[str, dict[str, Any]]
+) -> list[Trial]:
+    """The trials, those of the reference row marked; what it leaves out is as in all trials."""
+    if "reference" not in file:
+        return trials
+    wanted = _with(base, _mapping(file["reference"], "reference"))
+    wanted = {stage: params.resolve(stage, values) for stage, values in wanted.items()}
+
+    def refers(trial: Trial) -> bool:
+        return all(
+            trial.stages[stage][name] == value
+            for stage, values in wanted.items()
+            for name, value in values.items()
+            if name not in WITHIN_A_ROW
+        )
+
+    marked = [trial._replace(reference=refers(trial)) for trial in trials]
+    if not any(trial.reference for trial in marked):
+        raise ValueError(f"no trial is the reference {file['reference']}: add one with these settings")
+    return marked
 
 
 def _search(file: Mapping[str, Any]) -> str:
