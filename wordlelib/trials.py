@@ -1,8 +1,8 @@
 """The trials of a sweep: what its file asks for, every parameter checked before anything starts.
 
 A file names a recipe and how to search: `grid` (all combinations), `trials` (a list) or `random` (draws by
-a seed). Settings are `stage.name` to a value. `reference` names, by its settings, the row that others are
-compared with (`ablations`).
+a seed). Settings are `stage.name` to a value; a trial of a list may have a `name`, others are named after
+their settings. `reference` gives the settings of the row that others are compared with (`ablations`).
 """
 
 import hashlib
@@ -22,6 +22,8 @@ SEARCHES = ("grid", "trials", "random")
 KEYS = ("recipe", "set", "stages", *SEARCHES, "n", "seed", "reference")
 WITHIN_A_ROW = ("seed", "control", "players")  # parameters in which the trials of one row may differ
 LONGEST_NAME = 80  # letters of a folder's name
+UNFIT = re.compile(r"[^A-Za-z0-9.=+_-]+|^\.+$")  # what such a name cannot have
+TAKEN = ("shared", "figures")  # folders of the sweep itself
 TRIES = 100  # draws for each random trial: a few choices may give the same trial again
 
 Settings = dict[str, Any]
@@ -56,11 +58,12 @@ def _trials(file: Mapping[str, Any]) -> list[Trial]:
     base = {stage: {**recipes.defaults(stage), **recipe[stage]} for stage in stages}
     base = _with(base, _mapping(file.get("set", {}), "set"))
     drawn = {"grid": _grid, "trials": _listed, "random": _random}[search](file, base)
+    names = [settings.pop("name", "") for settings in drawn]  # only a list has them
     columns = list(dict.fromkeys(target for settings in drawn for target in settings))
     trials: dict[str, Trial] = {}
-    for number, settings in enumerate(drawn, 1):
+    for number, (name, settings) in enumerate(zip(names, drawn, strict=True), 1):
         try:
-            trial = _trial(base, settings, columns)
+            trial = _trial(base, settings, columns, name)
         except ValueError as error:
             raise ValueError(f"trial {number} of {len(drawn)}: {error}") from None
         if trial.name in trials:
@@ -146,15 +149,26 @@ def _with(stages: Mapping[str, dict[str, Any]], settings: Settings) -> dict[str,
     return changed
 
 
-def _trial(base: Mapping[str, dict[str, Any]], settings: Settings, columns: list[str]) -> Trial:
+def _trial(
+    base: Mapping[str, dict[str, Any]], settings: Settings, columns: list[str], name: str = ""
+) -> Trial:
     stages = {stage: params.resolve(stage, values) for stage, values in _with(base, settings).items()}
     params.check_stages(stages)
     _check_inputs(stages)
     own = {}
     for target in columns:
-        stage, name = _target(target, stages)
-        own[target] = stages[stage][name]
-    return Trial(_trial_name(own), own, stages)
+        stage, parameter = _target(target, stages)
+        own[target] = stages[stage][parameter]
+    return Trial(_checked_name(name) if name else _trial_name(own), own, stages)
+
+
+def _checked_name(name: Any) -> str:
+    if not isinstance(name, str) or UNFIT.search(name) or len(name) > LONGEST_NAME or name in TAKEN:
+        raise ValueError(
+            f"name is {name!r}; use up to {LONGEST_NAME} letters, digits and any of . = + _ - (and none of "
+            f"{', '.join(TAKEN)})"
+        )
+    return name
 
 
 def _check_inputs(stages: Mapping[str, Mapping[str, Any]]) -> None:
@@ -186,7 +200,7 @@ def _grid(file: Mapping[str, Any], base: Mapping[str, Any]) -> list[Settings]:
 def _listed(file: Mapping[str, Any], base: Mapping[str, Any]) -> list[Settings]:
     if not (isinstance(file["trials"], list) and file["trials"]):
         raise ValueError("trials is no list; write one `- {stage.name: value}` line a trial")
-    return [_mapping(settings, f"trial {number}") for number, settings in enumerate(file["trials"], 1)]
+    return [dict(_mapping(settings, f"trial {number}")) for number, settings in enumerate(file["trials"], 1)]
 
 
 def _random(file: Mapping[str, Any], base: Mapping[str, Any]) -> list[Settings]:
@@ -243,7 +257,7 @@ def _trial_name(settings: Settings) -> str:
         text = text.lower() if isinstance(value, bool) else text
         parts.append(f"{name if names[name] == 1 else f'{stage[:2]}.{name}'}={text}")
     whole = "_".join(parts) or "trial"
-    name = re.sub(r"[^A-Za-z0-9.=+_-]+", "-", whole)
+    name = UNFIT.sub("-", whole)
     if name == whole and len(name) <= LONGEST_NAME:
         return name
     return f"{name[:LONGEST_NAME]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
