@@ -12,6 +12,7 @@ from pathlib import Path
 
 from wordlelib import params, recipes, restart, runs
 
+SET_FOR_ALL = "a parameter of all trials that do not set it themselves; may be repeated"
 STORE = "address such as s3://bucket/mine: finished stages are taken from there and copied there"
 
 
@@ -58,9 +59,9 @@ def sweep(args: argparse.Namespace) -> int:
     """Make the trials of a sweep file that are not finished, then print their table and figures."""
     from wordlelib import sweep_results, sweeps
 
-    out = args.out.resolve()
+    out, changes = args.out.resolve(), recipes.parse_settings(args.set)
     try:
-        failed = sweeps.run(args.file, out, args.workers, args.ray, args.store)
+        failed = sweeps.run(args.file, out, args.workers, args.ray, args.store, changes)
     except KeyboardInterrupt:
         print("interrupted: the same command goes on with what is not finished", file=sys.stderr)
         return 130
@@ -289,6 +290,7 @@ def parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("--store", default="", metavar="URL", help=STORE)
     sub.add_argument("--workers", type=int, default=1, help="trials at once, each on its own GPU if any (1)")
+    sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help=SET_FOR_ALL)
     sub.add_argument("--ray", action="store_true", help="let Ray place the trials, here or on its cluster")
 
     sub = command("plan", plan_memory, "the GPU memory that a recipe needs")

@@ -27,6 +27,7 @@ TAKEN = ("shared", "figures")  # folders of the sweep itself
 TRIES = 100  # draws for each random trial: a few choices may give the same trial again
 
 Settings = dict[str, Any]
+Changes = Mapping[str, Mapping[str, Any]]
 
 
 class Trial(NamedTuple):
@@ -39,16 +40,26 @@ class Trial(NamedTuple):
     reference: bool = False
 
 
-def read_sweep(path: str | Path) -> list[Trial]:
+def read_sweep(path: str | Path, changes: Changes | None = None) -> list[Trial]:
     """The trials of a sweep file, every parameter of every stage checked.
 
-    Raises ValueError with one sentence that names the file for whatever is wrong in it.
+    changes: as for `file_with`. Raises ValueError with one sentence that names the file for whatever is wrong
+    in it.
     """
     try:
-        return _trials(runs.read_yaml(path))
+        return _trials(file_with(path, changes))
     except ValueError as error:
         where = runs.shown_path(Path(path).resolve())
         raise ValueError(str(error) if where in str(error) else f"{where}: {error}") from None
+
+
+def file_with(path: str | Path, changes: Changes | None = None) -> dict[str, Any]:
+    """What a sweep file says, with further parameters of all trials (stage to name to value) in its `set`."""
+    file = runs.read_yaml(path)
+    if changes:
+        more = {f"{stage}.{name}": value for stage, own in changes.items() for name, value in own.items()}
+        file["set"] = _mapping(file.get("set", {}), "set") | more
+    return file
 
 
 def _trials(file: Mapping[str, Any]) -> list[Trial]:
