@@ -170,6 +170,11 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "n_rows": Param(int, "SFT rows before duplicates are removed", "rows", 1),
         "n_states": Param(int, "GRPO states before duplicates are removed", "rows", 1),
         "candidates": Param(int, "words named in the thinking, at most", "words", 1, 10),
+        "solver_guess": Param(
+            str,
+            "the consistent word that the solver guesses: most information now, or fewest guesses to the end",
+            choices=("information", "fewest"),
+        ),
         "guess_place": Param(str, "where the guess stands among these words", choices=("first", "last")),
         "thinking": Param(
             str,

@@ -411,6 +411,7 @@ def start(stage: str, namespace: Mapping[str, Any]) -> Run:
 
 def open_stage(stage: str, config: SimpleNamespace) -> Run:
     """As `start`, from checked parameters, and for inputs that are not in its run folder."""
+    started = now()  # importing a backend takes a minute of the stage
     folder = project_path(config.run) / stage
     if (tracker := getattr(config, "tracker", "none")) != "none":
         from wordlelib.trackers import require
@@ -425,7 +426,6 @@ def open_stage(stage: str, config: SimpleNamespace) -> Run:
     run = Run(stage, config, folder, resumed)
     run._write_config()
     run.rewind_log(math.inf)  # drops a last line that a kill cut short
-    started = now()
     begun_with = status(folder).get("inputs", {})  # none unless resumed: a new folder is empty
     write_json(folder / "status.json", {"status": "running", "started": started, "inputs": begun_with})
     write_json(folder / "environment.json", {**environment(), "seed": config.seed, "started": started})
