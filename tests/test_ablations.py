@@ -156,6 +156,7 @@ def test_the_report_of_a_sweep_shows_it_and_a_kept_sweep_gives_it_again(swept, t
     assert main(["report", str(swept)]) == 0
     shown = capsys.readouterr().out
     assert "## Against the reference: swept" in shown and "forest.html" in shown
+    assert "Effect on" not in shown and "setting_effects" not in shown  # one thing is changed at a time
     assert main(["report", "--markdown", str(swept)]) == 0
     assert "| preset binary, seed 0 | done |" in capsys.readouterr().out
     kept = report.keep_sweep(swept, tmp_path / "reference")

@@ -183,9 +183,10 @@ def effects(rows: Sequence[Row], metric: str, draws: int = 2000) -> list[Row]:
     A number with more than four values is cut at its median: upper against lower half. The 95% interval is
     a bootstrap over trials where both sides have three or more; with fewer, win rates get Newcombe's
     interval over all their games (which does not see how much equal trials differ), others none.
-    Keys: setting, value, against, difference, low, high, trials, interval (trials, games or empty).
+    Keys: setting, value, against, difference, low, high, trials, interval (trials, games or empty). There are
+    none for a sweep with a reference: its trials change one thing at a time (`ablations`).
     """
-    rows = measured(rows, metric)
+    rows = [] if reference_rows(rows) else measured(rows, metric)
     found = []
     for setting in settings_of(rows) if rows else []:
         (against, base), *others = _levels(rows, setting).items()
