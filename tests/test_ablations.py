@@ -225,3 +225,17 @@ def test_a_row_that_makes_a_claim_has_two_seeds(path):
     expected = {"ablation-nano": ["group-2", "game"]}
     expected["ablation-failures"] = ["ours-sft", "format_heavy-sft", "short_text-sft", "no_floor-sft"]
     assert single == expected.get(path.stem, [])
+
+
+def test_the_kept_table_says_what_the_page_says_and_is_made_by_the_file_of_the_project():
+    kept = ROOT / "results" / "reference" / "ablation-nano"
+    page_text = (ROOT / "notebooks" / "ablations.md").read_text(encoding="utf-8")
+    found = ablations.section(kept)
+    claims = found.text.rpartition("\n\n")[2]
+    assert claims.count("\n") == 4 and claims in page_text
+    assert (kept / "sweep.yaml").read_text() == FILES[2].read_text()
+    gave = by_row(found, "What each row gave")
+    spread = [gave[f"{row}, seed 0"]["zero spread"] for row in ("preset binary", "group_size 2", "reference")]
+    assert [f"{float(text.rstrip('%')):.0f}%" for text in spread] == ["56%", "42%", "5%"]
+    assert gave["sft, seed 0"]["wins"].startswith("54.7%") and "54.7% of 256 games" in page_text
+    assert (kept / "figures" / "forest.svg").is_file()

@@ -146,7 +146,7 @@ def _about(folder: Path, rows: Sequence[Row], found: Sequence[Measured]) -> str:
         "McNemar's test and sign flips, with paired bootstrap intervals. *Games needed* is the number of "
         "secrets at which a difference of this size would be seen four times in five. Zero spread is the "
         "share of groups of equal reward in the last quarter of GRPO. Minutes are those of the trial's own "
-        "stages that load a model."
+        "stages that load a model, its control included."
     )
 
 
