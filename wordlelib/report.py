@@ -42,7 +42,7 @@ KEPT = (
     *("*/control/log.jsonl", "*/figures/*.svg"),
 )
 KEPT_OF_TRIALS = ("config.yaml", "environment.json", "metrics.json", "status.json")
-KEPT_OF_COMPARED = ("log.jsonl", "games.jsonl*")
+KEPT_OF_COMPARED = ("card.json", "log.jsonl", "games.jsonl*")
 
 SIGNALS = ("03_grpo/frac_reward_zero_std", "03_grpo/top_guess_share")
 EFFECTS_NOTE = (
@@ -168,7 +168,7 @@ def keep_sweep(sweep: str | Path, reference: str | Path) -> Path:
     """Copy what is evidence of a sweep to `<reference>/<its name>`, and return that folder.
 
     Kept: its file, table and figures (as SVG), and the configs, environments, metrics and statuses of its
-    trials, failed ones included, and their logs and games (gzipped) where a row is the reference of the
+    trials, failed ones included; and data cards, logs and games (gzipped) where a row is the reference of the
     others. Notebooks and all else of a trial are kept by `keep_run` on the trial.
     A kept sweep of the same name is replaced. Raises ValueError for one of which no trial is done.
     """
