@@ -173,14 +173,14 @@ def test_the_report_of_a_sweep_shows_it_and_a_kept_sweep_gives_it_again(swept, t
 
 def test_a_sweep_marks_the_trials_of_its_reference(made, file, out):
     text = "recipe: tiny\nreference: {{03_grpo.beta: {}}}\ntrials:\n  - {{name: usual}}\n"
-    text += "  - {{name: again, 03_grpo.seed: 1}}\n  - {{name: far, 03_grpo.beta: 0.5}}\n"
+    text += "  - {{name: again, 03_grpo.seed: 1}}\n  - {{name: '5', 03_grpo.beta: 0.5}}\n"
     file.write_text(text.format(0.0))
     assert main(["sweep", str(file), "--out", str(out)]) == 0
     rows = sweep_results.read_table(out)
     assert [(own["trial"], own["reference"]) for own in rows] == [
         ("usual", "yes"),
         ("again", "yes"),
-        ("far", None),
+        ("5", None),
     ]
     assert (out / "usual" / "03_grpo").is_dir()
     file.write_text(text.format(0.7))

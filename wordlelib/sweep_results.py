@@ -112,7 +112,9 @@ def _signal(folder: Path) -> Row:
 def read_table(folder: str | Path) -> list[Row]:
     """The rows of a sweep's table: numbers as numbers, empty cells as None."""
     with open(Path(folder) / TABLE, encoding="utf-8", newline="") as file:
-        return [{key: _cell(text) for key, text in row.items()} for row in csv.DictReader(file)]
+        rows = list(csv.DictReader(file))
+    # a folder's name is a text, even one of digits
+    return [{key: text if key == "trial" else _cell(text) for key, text in row.items()} for row in rows]
 
 
 def _cell(text: str) -> Any:
