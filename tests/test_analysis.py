@@ -83,6 +83,15 @@ def test_regret_is_the_best_expected_information_less_that_of_the_guess(made):
             assert lost[number, turn] == pytest.approx(max(0.0, best - own))
 
 
+def test_the_most_frequent_guess_is_counted_over_all_turns():
+    """SLATE three times in seven turns; then two turns without a guess."""
+    made = [game("crane", "slate", "slate", "crane"), game("geese", "slate", "those", None, "geese")]
+    games = only(analysis.from_records(made))
+    assert analysis.most_frequent(games) == ("slate", 3 / 7)
+    silent = only(analysis.from_records([game("crane", None, None, "crane", player="silent")]))
+    assert analysis.most_frequent(silent) == (None, 2 / 3)
+
+
 def test_the_greedy_solver_has_no_regret_and_its_bits_add_up_to_the_whole_list(shipped):
     """A game that ends with one word left gained log2 of 2,315 in all."""
     from wordlelib.players import solver_player

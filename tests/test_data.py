@@ -20,6 +20,7 @@ from wordlelib.prompts import is_well_formed, messages, parse_guess, spell
 from wordlelib.rules import Rules, rules_for
 from wordlelib.solver import Solver
 from wordlelib.teachers import make_states
+from wordlelib.thinking import SPELLED, stated_words
 from wordlelib.words import Split, load_words, require_disjoint, split_secrets
 
 SOURCE = {"sample": 90, "sample_seed": 3}
@@ -317,6 +318,29 @@ def test_rows_of_a_growing_chat_hold_the_conversation(tmp_path):
     data.build(tmp_path, rules, SPLIT, source=SOURCE, rows=100, states=20)
     roles = {tuple(m["role"] for m in row["prompt"]) for row in data.load(tmp_path).rows("sft")}
     assert ("system", "user", "assistant", "user", "assistant", "user") in roles
+
+
+@pytest.mark.parametrize(("thinking", "named"), [("words", 3), ("none", 0)])
+@pytest.mark.parametrize("history", ["fresh", "chat"])
+def test_every_text_of_the_data_has_the_thinking_of_the_rules(tmp_path, thinking, named, history):
+    """States, guesses and their order are those of the data with spelled words."""
+    rules = rules_for(WORDS, thinking=thinking, history=history)
+    data.build(tmp_path, rules, SPLIT, source=SOURCE, rows=200, states=20)
+    rows = data.load(tmp_path).rows("sft")
+    own = [row["completion"][0]["content"] for row in rows]
+    past = [m["content"] for row in rows for m in row["prompt"] if m["role"] == "assistant"]
+    assert bool(past) == (history == "chat")
+    assert all(map(is_well_formed, own)) and max(len(stated_words(text, "words")) for text in own) == named
+    assert not any(SPELLED.search(text) for text in own + past)
+    data.build(tmp_path, rules_for(WORDS), SPLIT, source=SOURCE, rows=200, states=20)
+    spelled = {
+        (row["history"], parse_guess(row["completion"][0]["content"]).guess)
+        for row in data.load(tmp_path).rows("sft")
+    }
+    if history == "fresh":  # in a chat the history holds the texts
+        assert {
+            (row["history"], parse_guess(text).guess) for row, text in zip(rows, own, strict=True)
+        } == spelled
 
 
 def test_a_game_without_validation_secrets_can_be_built(tmp_path):

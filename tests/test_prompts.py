@@ -74,6 +74,22 @@ def test_written_turns_are_read_back_and_well_formed(candidates, word):
     assert is_well_formed(text)
 
 
+@pytest.mark.parametrize(
+    ("thinking", "text"),
+    [
+        ("spelled", "<think>C R A N E; S L A T E</think><guess>slate</guess>"),
+        ("words", "<think>crane; slate</think><guess>slate</guess>"),
+        ("none", "<think></think><guess>slate</guess>"),
+    ],
+)
+def test_every_form_of_thinking_is_read_back_and_asked_for(shipped, thinking, text):
+    assert completion(["crane", "slate"], "slate", thinking) == text
+    assert parse_guess(text) == ("slate", "ok") and is_well_formed(text)
+    asked = system_prompt(rules_for(shipped, thinking=thinking))
+    assert ("spelled out" in asked) == (thinking == "spelled")
+    assert is_well_formed(asked.partition("Answer: ")[2], 4)
+
+
 def test_completion_spells_the_candidates():
     text = completion(["spare", "blare"], "blare")
     assert text == "<think>S P A R E; B L A R E</think><guess>blare</guess>"

@@ -258,6 +258,7 @@ def test_what_each_term_pays_in_one_state():
         "letters": [1, 0.6, 0.1, 0.6, 0, 0, 0],
         "regret": [0, -1, -1, -2 / 3 / bits, -1, -1, -1],
         "length": [-len(text) / 1000 for text in texts[:5]] + [-1, -1],
+        "brevity": [-len(text) / 200 for text in texts],
     }
     for name, value in expected.items():
         got = values(name, texts, history=history, secret="sweep", best_bits=bits)
@@ -422,6 +423,28 @@ def test_prime_and_wordle_solver_have_their_published_parts():
     text = write("sweep")
     [win] = totals("wordle_solver", [text], history, secret="sweep")
     assert win == pytest.approx(1 + 1 / 4 + 0.2 + 0.5 - 0.1 * len(text) / 1000)
+
+
+@pytest.mark.parametrize("thinking", ["words", "none"])
+@pytest.mark.parametrize("preset", rewards.PRESETS)
+def test_presets_rank_as_they_claim_whatever_is_thought(preset, thinking):
+    solver = make_solver(SMALL, thinking=thinking)
+    table = rewards.self_check(preset, solver, solver.rules)
+    for row in table:
+        assert prompts.is_well_formed(row["completion"]) == (row["kind"] not in ("malformed", "empty"))
+
+
+def test_the_faulty_presets_pay_for_what_their_names_say():
+    """One word again and again, nothing at all, and anything but a repeated guess."""
+    history = turns("sweep", "crane", "stole", "sleet")
+    again, new, nothing = totals(
+        "format_heavy", [write("sleet"), write("sheep"), ""], history, secret="sweep"
+    )
+    assert again == new == 3.0 and nothing == 0.0
+    legal, nothing, long = totals("short_text", [write("sheep"), "", "a" * 500], history, secret="sweep")
+    assert nothing == 0.0 > legal > long == pytest.approx(0.02 - 4)
+    again, nothing = totals("no_floor", [write("sleet"), ""], history)
+    assert again < nothing == 0.0
 
 
 def test_the_presets_to_choose_from_are_those_there_are():

@@ -9,7 +9,7 @@ from wordlelib.words import sample_words
 
 RULES = Rules("a" * 64, "b" * 64)
 OTHER = {"length": 6, "alphabet": "a-zäöü", "turns": 8, "hard_mode": True, "universe": "allowed"}
-OTHER |= {"lexicon": "train", "renderer": "both", "history": "chat"}
+OTHER |= {"lexicon": "train", "renderer": "both", "history": "chat", "thinking": "words"}
 
 
 def other_value(name: str) -> object:
@@ -36,6 +36,13 @@ def test_dictionary_round_trip():
     assert Rules.from_dict(rules.to_dict()) == rules
 
 
+def test_a_record_from_before_there_was_a_choice_of_thinking_keeps_its_digest():
+    """That of all rules so far: committed results are read by it."""
+    assert Rules("a" * 64, "b" * 64, thinking="spelled").digest == "5787a953714d277c"
+    assert "thinking" not in RULES.to_dict()
+    assert replace(RULES, thinking="none").to_dict()["thinking"] == "none"
+
+
 def test_record_cannot_be_changed():
     with pytest.raises(FrozenInstanceError):
         RULES.turns = 7
@@ -43,8 +50,8 @@ def test_record_cannot_be_changed():
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_unknown_choice_is_refused_with_the_choices(name):
-    with pytest.raises(ValueError, match=f"{name} is 'none'; use one of {', '.join(CHOICES[name])}"):
-        replace(RULES, **{name: "none"})
+    with pytest.raises(ValueError, match=f"{name} is 'neither'; use one of {', '.join(CHOICES[name])}"):
+        replace(RULES, **{name: "neither"})
 
 
 @pytest.mark.parametrize("name", ["length", "turns"])

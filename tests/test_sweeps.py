@@ -139,6 +139,19 @@ def test_stages_with_equal_settings_are_made_once_and_every_trial_is_a_whole_run
     assert rows[0]["03_grpo/frac_reward_zero_std"] == 0.25 and rows[0]["03_grpo/top_guess_share"] == 0.1
 
 
+def test_parameters_of_the_command_line_hold_for_all_trials_and_stand_in_the_copy_of_the_file(
+    made, file, out, capsys
+):
+    options = ["--set", "02_sft.model=nano-large", "--set", "03_grpo.beta=0.3"]
+    assert main(["sweep", str(file), "--out", str(out), *options]) == 0
+    kept = out / sweeps.FILE
+    assert {t.stages["02_sft"]["model"] for t in trials.read_sweep(kept)} == {"nano-large"}
+    assert {t.stages["03_grpo"]["beta"] for t in trials.read_sweep(kept)} == {0.0, 0.5}  # the grid's own
+    assert main(["sweep", str(kept), "--out", str(out)]) == 0 and "finished, kept" in capsys.readouterr().out
+    assert main(["sweep", str(file), "--out", str(out), "--set", "03_grpo.betta=1"]) == 2
+    assert "did you mean 'beta'?" in capsys.readouterr().err
+
+
 def test_a_setting_of_an_early_stage_parts_all_later_ones(made, file, out):
     file.write_text("recipe: tiny\ngrid:\n  02_sft.seed: [1, 2]\n  03_grpo.beta: [0.0, 0.5]\n")
     assert sweeps.run(file, out) == 0

@@ -1,5 +1,7 @@
 """Statements of the thinking: which words are found in any text, and how they are checked."""
 
+from dataclasses import replace
+
 import pytest
 from conftest import RULES, WORDS
 from hypothesis import given
@@ -7,7 +9,9 @@ from hypothesis import strategies as st
 
 from wordlelib import thinking
 from wordlelib.evaluate import play_games
+from wordlelib.players import solver_player
 from wordlelib.prompts import completion
+from wordlelib.rules import CHOICES
 from wordlelib.solver import Solver
 
 SOLVER = Solver(WORDS, RULES)
@@ -30,9 +34,23 @@ def test_spelled_words_are_found_where_the_thinking_ends(text, words):
     assert thinking.stated_words(text) == words
 
 
-@given(st.text())
-def test_any_text_gives_a_list_of_words(text):
-    assert all(word and " " not in word for word in thinking.stated_words(text))
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("<think>crane; slate</think><guess>slate</guess>", ["crane", "slate"]),
+        ("crane;ÄRGER</think><guess>crane</guess>", ["crane", "ärger"]),
+        ("<think>maybe a crane; cran; C R A N E</think>", ["cran"]),
+        ("<think></think><guess>crane</guess>", []),
+        ("crane; slate", []),  # the thinking never ends
+    ],
+)
+def test_words_that_are_written_as_they_are_stand_between_semicolons(text, words):
+    assert thinking.stated_words(text, "words") == words
+
+
+@given(st.text(), st.sampled_from(CHOICES["thinking"]))
+def test_any_text_gives_a_list_of_words(text, form):
+    assert all(word and " " not in word for word in thinking.stated_words(text, form))
 
 
 def said(*texts):
@@ -68,3 +86,14 @@ def test_without_statements_every_share_is_none():
     found = thinking.calibration(said(*[""] * 6), SOLVER)
     assert found == (6, 0, 0.0, None, None, None, None, None)
     assert thinking.calibration([], SOLVER).stating is None
+
+
+@pytest.mark.parametrize(("form", "stating"), [("spelled", 1.0), ("words", 1.0), ("none", 0.0)])
+def test_the_form_of_the_thinking_is_that_of_the_rules(form, stating):
+    """The solver names its guess in each turn, unless nothing is to be named."""
+    solver = Solver(WORDS, replace(RULES, thinking=form))
+    games = play_games(solver_player(solver, "greedy"), ["crane", "those"], WORDS, solver.rules, name="p")
+    found = thinking.calibration(games, solver)
+    assert found.stating == stating and (found.guessed, found.words) == (
+        (1.0, 1.0) if stating else (None, None)
+    )

@@ -15,6 +15,7 @@ from typing import Any
 
 from wordlelib import params, recipes, restart, runs
 
+SET_FOR_ALL = "a parameter of all trials that do not set it themselves; may be repeated"
 STORE = "address such as s3://bucket/mine: finished stages are taken from there and copied there"
 
 
@@ -61,9 +62,9 @@ def sweep(args: argparse.Namespace) -> int:
     """Make the trials of a sweep file that are not finished, then print their table and figures."""
     from wordlelib import sweep_results, sweeps
 
-    out = args.out.resolve()
+    out, changes = args.out.resolve(), recipes.parse_settings(args.set)
     try:
-        failed = sweeps.run(args.file, out, args.workers, args.ray, args.store)
+        failed = sweeps.run(args.file, out, args.workers, args.ray, args.store, changes)
     except KeyboardInterrupt:
         print("interrupted: the same command goes on with what is not finished", file=sys.stderr)
         return 130
@@ -75,11 +76,15 @@ def sweep(args: argparse.Namespace) -> int:
 
 
 def show_sweep(out: Path) -> None:
-    """The tables of a sweep and the paths of its figures, made from its `sweep.csv`."""
-    from wordlelib import report
+    """The tables of a sweep and the paths of its figures."""
+    from wordlelib import ablations, page, report
 
     print(report.sweep_report(out))
-    for figure in report.sweep_figures(out):
+    figures = report.sweep_figures(out)
+    if compared := ablations.section(out):
+        print(page.markdown(compared))
+        figures += ablations.save_figures(compared, out)
+    for figure in figures:
         print("Figure:", runs.shown_path(figure))
 
 
@@ -216,7 +221,7 @@ def convert(args: argparse.Namespace) -> int:
 
 def report_runs(args: argparse.Namespace) -> None:
     """Print the tables of runs, keep runs as reference, write results and plans into the project's pages."""
-    from wordlelib import plan, report, sweep_results
+    from wordlelib import ablations, page, plan, report, sweep_results
 
     root = runs.project_root()
     reference = root / "results" / "reference"
@@ -237,13 +242,16 @@ def report_runs(args: argparse.Namespace) -> None:
     if args.keep or args.readme or args.games:
         return
     if args.html:
-        from wordlelib import page
-
         folder = args.out or args.runs[0] / "report"
         return print("Report:", runs.shown_path(page.write(args.runs, folder.resolve())))
     swept = [folder for folder in args.runs if sweep_results.is_sweep(folder)]
     for folder in swept:
-        print(report.sweep_report(folder, markdown=True)) if args.markdown else show_sweep(folder.resolve())
+        if not args.markdown:
+            show_sweep(folder.resolve())
+            continue
+        print(report.sweep_report(folder, markdown=True))
+        if compared := ablations.section(folder):
+            print("\n" + page.markdown(compared))
     if others := [folder for folder in args.runs if folder not in swept]:
         print((report.markdown if args.markdown else report.terminal_table)(others))
 
@@ -321,6 +329,7 @@ def parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("--store", default="", metavar="URL", help=STORE)
     sub.add_argument("--workers", type=int, default=1, help="trials at once, each on its own GPU if any (1)")
+    sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help=SET_FOR_ALL)
     sub.add_argument("--ray", action="store_true", help="let Ray place the trials, here or on its cluster")
 
     sub = command("plan", plan_memory, "the GPU memory that a recipe needs")

@@ -499,6 +499,17 @@ def openers(games: Games, n: int = 3) -> list[tuple[str | None, float]]:
     ]
 
 
+def most_frequent(games: Games) -> tuple[str | None, float]:
+    """The guess that a player made most often (None for no guess), and its share of the turns taken."""
+    guesses, counts = np.unique(games.guess[games.taken], return_counts=True)
+    if not len(guesses):
+        return None, 0.0
+    most = int(counts.argmax())
+    return (None if guesses[most] < 0 else str(games.words[guesses[most]])), float(
+        counts[most] / counts.sum()
+    )
+
+
 def agree(first: Games, second: Games) -> str | None:
     """The condition that keeps two players' games from being compared, None when nothing does."""
     if first.rules != second.rules:

@@ -442,7 +442,8 @@ def prepare(work: Path, settings: plan.Settings, folder: Path | None, adapter: s
 
 def _make_data(folder: Path, own: Mapping[str, Any]) -> None:
     words = data.game_words(sample=own["sample_words"])
-    rules = rules_for(words, renderer=own["renderer"], history=own["history"], lexicon=own["lexicon"])
+    shown = {name: own[name] for name in ("renderer", "history", "lexicon", "thinking")}
+    rules = rules_for(words, **shown)
     split = split_secrets(words, own["split_seed"], own["test_secrets"], own["val_secrets"])
     source = {"sample": own["sample_words"]}
     counts = {"rows": SFT_ROWS, "states": GRPO_STATES}

@@ -68,7 +68,7 @@ def sft_row(
     guessed[guess] += 1
     return {
         "prompt": messages(history, solver.rules),
-        "completion": [{"role": "assistant", "content": completion(thinking, guess)}],
+        "completion": [{"role": "assistant", "content": completion(thinking, guess, solver.rules.thinking)}],
         "secret": secret,
         "history": encode_history(history),
         "source": source,

@@ -72,7 +72,7 @@ LIMITS = """\
   training, not unknown to the model. The nano model starts from nothing and has seen only its data.
 - It knows this prompt, this length of words and these lists. Other prompts or games are outside its training.
 - It can name words that do not exist or that contradict the feedback: check every guess.
-- The thinking is an imitation of the solver's list of candidates, not an account of how the guess arose."""
+- Its thinking, if any, imitates the solver's list of candidates: no account of how the guess arose."""
 
 
 def write_card(folder: str | Path, run: str | Path, player: str, note: str = "") -> None:

@@ -242,12 +242,12 @@ def _result_row(found: Findings, split: str, label: str, own: Measured) -> Row:
     return {
         "player": label + _marks(found, label),
         "games": f"{values['games']:,}",
-        "wins": _with_interval(values["win_rate"], wins, ".1%"),
-        "hard-mode wins": _with_interval(values["hard_mode_wins"], values["hard_mode_wins_interval"], ".1%"),
-        "guesses (won)": _with_interval(
+        "wins": with_interval(values["win_rate"], wins, ".1%"),
+        "hard-mode wins": with_interval(values["hard_mode_wins"], values["hard_mode_wins_interval"], ".1%"),
+        "guesses (won)": with_interval(
             values["mean_guesses_won"], values["mean_guesses_won_interval"], ".2f"
         ),
-        f"guesses (loss = {found.data.rules.turns + 1})": _with_interval(
+        f"guesses (loss = {found.data.rules.turns + 1})": with_interval(
             values["mean_guesses_loss7"], values["mean_guesses_loss7_interval"], ".2f"
         ),
         "above the best": _text(above, "+.2f"),
@@ -290,7 +290,7 @@ def comparisons(found: Findings) -> Section | None:
         tests = [p for pair in pairs.values() for p in (pair.wins_p, pair.guesses_p)]
         corrected = inference.holm(tests)
         rows = [
-            _comparison_row(names, pair, corrected[2 * k : 2 * k + 2])
+            comparison_row(names, pair, corrected[2 * k : 2 * k + 2])
             for k, (names, pair) in enumerate(pairs.items())
         ]
         tables[f"{SPLITS[split]}, p-values by Holm's method over {len(tests)} tests"] = rows
@@ -312,7 +312,8 @@ def comparisons(found: Findings) -> Section | None:
     return Section("Is the difference real?", text, tables, figures)
 
 
-def _comparison_row(names: tuple[str, str], pair: inference.Comparison, corrected: Sequence[float]) -> Row:
+def comparison_row(names: tuple[str, str], pair: inference.Comparison, corrected: Sequence[float]) -> Row:
+    """One comparison as a row of texts; `corrected`: its p-values (wins, guesses) after the correction."""
     needed = inference.games_needed(pair.gained, pair.lost, pair.games)
     sure = inference.decides(pair.wins_interval) and corrected[0] < 1 - inference.LEVEL
     more = "more wins" if pair.wins > 0 else "fewer wins"
@@ -322,9 +323,9 @@ def _comparison_row(names: tuple[str, str], pair: inference.Comparison, correcte
         "games": f"{pair.games:,}",
         "only first won": f"{pair.gained:,}",
         "only second won": f"{pair.lost:,}",
-        "wins": _with_interval(pair.wins, pair.wins_interval, "+.1%"),
+        "wins": with_interval(pair.wins, pair.wins_interval, "+.1%"),
         "p (wins)": report.p_value(corrected[0]),
-        "guesses": _with_interval(pair.guesses, pair.guesses_interval, "+.2f"),
+        "guesses": with_interval(pair.guesses, pair.guesses_interval, "+.2f"),
         "p (guesses)": report.p_value(corrected[1]),
         "decides": more if sure else "nothing",
         "games needed": "–" if needed is None else f"{needed:,}",
@@ -486,7 +487,7 @@ def secrets(found: Findings) -> Section:
         for label in found.shown:
             own = analysis.summary(analysis.part_of(found.games[label], words))
             wins = (own["win_rate_low"], own["win_rate_high"])
-            row[label] = _with_interval(own["win_rate"], wins, ".0%")
+            row[label] = with_interval(own["win_rate"], wins, ".0%")
         rows.append(row)
     by_word = found_results(found)
     counted = {name: _by_part(found, words) for name, words in lists(found).items()}
@@ -528,7 +529,7 @@ def scoring_rules(found: Findings) -> Section:
     train = found.data.split.train
     counted = {label: scoring.rates(found.games[label], train) for label in found.games}
     rows = [
-        {"player": label, **{rate.rule: _with_interval(rate.value, rate.interval, ".1%") for rate in rates}}
+        {"player": label, **{rate.rule: with_interval(rate.value, rate.interval, ".1%") for rate in rates}}
         for label, rates in counted.items()
     ]
     shown = {label: counted[label] for label in found.models or counted}
@@ -619,7 +620,8 @@ def _text(value: float | None, style: str) -> str:
     return "–" if value is None else format(value, style)
 
 
-def _with_interval(value: float | None, interval: tuple[float, float] | None, style: str) -> str:
+def with_interval(value: float | None, interval: tuple[float, float] | None, style: str) -> str:
+    """A number with its interval; – where it is unknown."""
     if value is None or interval is None or None in interval:
         return _text(value, style)
     return f"{value:{style}} ({interval[0]:{style}} to {interval[1]:{style}})"

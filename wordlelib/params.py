@@ -15,6 +15,7 @@ from wordlelib.rules import CHOICES
 
 NANO_MODELS = ("nano", "nano-large")
 REWARD_PRESETS = ("ours", "predibase", "prime", "wordle_solver", "binary")
+REWARD_PRESETS += ("format_heavy", "short_text", "no_floor")  # faulty on purpose
 DATA_FORMS = (
     *("sft", "chat", "prompt", "messages", "instruction", "response", "answer", "predibase", "turns"),
     "traces",
@@ -170,13 +171,18 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "turns": Param(int, "guesses in a game", "turns", 1, 20),
         "n_rows": Param(int, "SFT rows before duplicates are removed", "rows", 1),
         "n_states": Param(int, "GRPO states before duplicates are removed", "rows", 1),
-        "candidates": Param(int, "words spelled out in the thinking, at most", "words", 1, 10),
+        "candidates": Param(int, "words named in the thinking, at most", "words", 1, 10),
         "solver_guess": Param(
             str,
             "the consistent word that the solver guesses: most information now, or fewest guesses to the end",
             choices=("information", "fewest"),
         ),
         "guess_place": Param(str, "where the guess stands among these words", choices=("first", "last")),
+        "thinking": Param(
+            str,
+            "these words spelled letter by letter, as words, or none of them",
+            choices=CHOICES["thinking"],
+        ),
         "non_words": Param(
             str,
             "those of wasted turns: a word with a letter changed (altered), or letters that fit all feedback",
@@ -250,7 +256,9 @@ PARAMETERS: dict[str, dict[str, Param]] = {
             "file",
         ),
         "refresh_every": Param(int, "steps between new states", "steps", 1),
-        "preset": Param(str, "reward terms and weights", choices=REWARD_PRESETS),
+        "preset": Param(
+            str, "reward terms and weights; the last three are faulty on purpose", choices=REWARD_PRESETS
+        ),
         "schedule": Param(str, "how the weights change", choices=("fixed", "phase", "linear")),
         "temperature": Param(float, "sampling temperature", "", 0.01, 5),
         "max_completion_length": GENERATION["max_completion_length"],

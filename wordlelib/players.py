@@ -40,9 +40,9 @@ TEMPLATE_OPTIONS = {"enable_thinking": False}
 def solver_player(solver: Solver, policy_name: str) -> Player:
     """A player that follows a policy of `solver.POLICIES` and answers as a model would.
 
-    Its text is `<think>W O R D</think><guess>word</guess>`. A policy that draws lots uses a
-    generator of its own for each game and turn, so a game does not depend on its batch. Raises
-    ValueError for an unknown policy.
+    Its text is `<think>W O R D</think><guess>word</guess>`, its thinking as the rules have it. A policy
+    that draws lots uses a generator of its own for each game and turn, so a game does not depend on its
+    batch. Raises ValueError for an unknown policy.
     """
     if policy_name not in POLICIES:
         raise ValueError(f"no policy {policy_name!r}; the policies are {', '.join(POLICIES)}")
@@ -52,7 +52,7 @@ def solver_player(solver: Solver, policy_name: str) -> Player:
         texts = []
         for history, seed in zip(histories, seeds, strict=True):
             word = policy(solver, history, random.Random(f"{seed}/{len(history)}"))
-            texts.append(completion([word], word))
+            texts.append(completion([word], word, solver.rules.thinking))
         return texts
 
     return play

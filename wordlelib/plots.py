@@ -380,10 +380,10 @@ def sweep_figures(rows: Sequence[Row]) -> dict[str, Any]:
         return {}
     if len(sweep_results.measured(rows, metric)) < 2:
         return {}
-    return {
-        "parallel_coordinates": parallel_coordinates(rows, metric),
-        "setting_effects": setting_effects(sweep_results.effects(rows, metric), metric),
-    }
+    figures = {"parallel_coordinates": parallel_coordinates(rows, metric)}
+    if found := sweep_results.effects(rows, metric):
+        figures["setting_effects"] = setting_effects(found, metric)
+    return figures
 
 
 def parallel_coordinates(rows: Sequence[Row], metric: str) -> Any:

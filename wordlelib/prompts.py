@@ -84,9 +84,18 @@ def spell(word: str) -> str:
     return " ".join(capitals(word))
 
 
-def completion(candidates: Iterable[str], guess: str) -> str:
-    """The text of one turn: candidates spelled out (the guess among them), then the guess."""
-    return f"{THINK}{'; '.join(spell(word) for word in candidates)}{END_THINK}{GUESS}{guess}{END_GUESS}"
+def thought(candidates: Iterable[str], thinking: str = "spelled") -> str:
+    """The thinking of a completion, tags included; `thinking` as in `Rules`."""
+    named = {"spelled": map(spell, candidates), "words": candidates, "none": ()}[thinking]
+    return f"{THINK}{'; '.join(named)}{END_THINK}"
+
+
+def completion(candidates: Iterable[str], guess: str, thinking: str = "spelled") -> str:
+    """The text of one turn: the thinking with its candidates (the guess among them), then the guess."""
+    return f"{thought(candidates, thinking)}{GUESS}{guess}{END_GUESS}"
+
+
+ASKED_THINKING = {"spelled": "words that fit, spelled out", "words": "words that fit", "none": ""}
 
 
 def system_prompt(rules: Rules) -> str:
@@ -95,7 +104,7 @@ def system_prompt(rules: Rules) -> str:
     return (
         f"Guess the secret word of {rules.length} letters in {rules.turns} turns. Each letter of a guess is "
         f"marked correct (right place), present (another place) or absent (no further copy).{hard} "
-        f"Answer: {THINK}words that fit, spelled out{END_THINK}{GUESS}word{END_GUESS}"
+        f"Answer: {THINK}{ASKED_THINKING[rules.thinking]}{END_THINK}{GUESS}word{END_GUESS}"
     )
 
 

@@ -42,6 +42,7 @@ KEPT = (
     *("*/control/log.jsonl", "*/figures/*.svg"),
 )
 KEPT_OF_TRIALS = ("config.yaml", "environment.json", "metrics.json", "status.json")
+KEPT_OF_COMPARED = ("card.json", "log.jsonl", "games.jsonl*")
 
 SIGNALS = ("03_grpo/frac_reward_zero_std", "03_grpo/top_guess_share")
 EFFECTS_NOTE = (
@@ -150,30 +151,37 @@ def keep_run(run: str | Path, reference: str | Path) -> Path:
     target = Path(reference) / source.name
     with replacing_folder(target) as temporary:
         _copy(source, KEPT, temporary)
-        games = games_file(temporary / STAGE)
-        if games and games.suffix != ".gz":  # text of a model shrinks to a tenth
-            packed = gzip.compress(
-                games.read_bytes(), mtime=0
-            )  # no time in it: the same games, the same file
-            games.with_name("games.jsonl.gz").write_bytes(packed)
-            games.unlink()
+        _pack_games(temporary / STAGE)
     return target
+
+
+def _pack_games(stage: Path) -> None:
+    """Compress the games of an evaluation: text of a model shrinks to a tenth."""
+    games = games_file(stage)
+    if games and games.suffix != ".gz":
+        packed = gzip.compress(games.read_bytes(), mtime=0)  # no time in it: the same games, the same file
+        games.with_name("games.jsonl.gz").write_bytes(packed)
+        games.unlink()
 
 
 def keep_sweep(sweep: str | Path, reference: str | Path) -> Path:
     """Copy what is evidence of a sweep to `<reference>/<its name>`, and return that folder.
 
     Kept: its file, table and figures (as SVG), and the configs, environments, metrics and statuses of its
-    trials, failed ones included. Notebooks, logs and games of a trial are kept by `keep_run` on the trial.
+    trials, failed ones included; and data cards, logs and games (gzipped) where a row is the reference of the
+    others. Notebooks and all else of a trial are kept by `keep_run` on the trial.
     A kept sweep of the same name is replaced. Raises ValueError for one of which no trial is done.
     """
     source = Path(sweep).resolve()
     sweep_results.best_trial(source)
-    trials = [row["trial"] for row in sweep_results.read_table(source)]
-    patterns = [f"{trial}/*/{name}" for trial in trials for name in KEPT_OF_TRIALS]
+    rows = sweep_results.read_table(source)
+    compared = KEPT_OF_COMPARED if sweep_results.reference_rows(rows) else ()
+    patterns = [f"{row['trial']}/*/{name}" for row in rows for name in (*KEPT_OF_TRIALS, *compared)]
     target = Path(reference) / source.name
     with replacing_folder(target) as temporary:
         _copy(source, ("sweep.yaml", sweep_results.TABLE, "figures/*.svg", *patterns), temporary)
+        for stage in temporary.glob(f"*/{STAGE}"):
+            _pack_games(stage)
     return target
 
 

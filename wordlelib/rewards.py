@@ -183,6 +183,12 @@ TERMS: dict[str, Term] = {
         _regret,
     ),
     "length": Term(-1, 0, "minus the characters by 1,000; -1 unless well-formed", _length),
+    "brevity": Term(
+        -1,
+        0,
+        "minus the characters by 200 of any text, also of one without a guess",
+        lambda j: -min(1.0, j.characters / 200),
+    ),
 }
 
 NEED_SECRET = ("win", "early", "speed", "letters")  # terms that look at the secret
@@ -203,19 +209,26 @@ KINDS = ("ideal", "legal", "inconsistent", "repeated", "nonword", "malformed", "
 # another place, format 0.2). Its letters are those of a game's last guess; here each guess is the last.
 # wordle_solver: after the project of that name (win, 1/turns, format 0.2, constraints 0.5, length 0.1).
 # binary: nothing but the win.
+#
+# Three are faulty on purpose, and claim their faults: what does a reward teach that pays for the wrong thing?
+# format_heavy: form and dictionary pay six times the win, and a guess made before as much as a new one.
+# short_text: every character costs, with or without a guess, so writing nothing beats all but a win.
+# no_floor: `ours` but for a repeat penalty beyond all that a guess earns, so writing nothing beats a repeated
+# guess.
+OURS = {
+    "format": 1.0,
+    "dictionary": 0.5,
+    "repeat": 0.4,
+    "greens": 0.1,
+    "yellows": 0.1,
+    "greys": 0.1,
+    "consistent": 0.6,
+    "information": 0.5,
+    "chance": 0.5,
+}
 PRESETS: dict[str, dict[str, Any]] = {
     "ours": {
-        "weights": {
-            "format": 1.0,
-            "dictionary": 0.5,
-            "repeat": 0.4,
-            "greens": 0.1,
-            "yellows": 0.1,
-            "greys": 0.1,
-            "consistent": 0.6,
-            "information": 0.5,
-            "chance": 0.5,
-        },
+        "weights": OURS,
         "claim": ("ideal > legal > inconsistent > repeated > nonword > malformed > empty",),
     },
     "predibase": {
@@ -256,6 +269,18 @@ PRESETS: dict[str, dict[str, Any]] = {
     "binary": {
         "weights": {"win": 1.0},
         "claim": ("ideal > legal = inconsistent = repeated = nonword = malformed = empty",),
+    },
+    "format_heavy": {
+        "weights": {"format": 2.0, "dictionary": 1.0, "win": 0.5},
+        "claim": ("ideal > legal = inconsistent = repeated > nonword > malformed > empty",),
+    },
+    "short_text": {
+        "weights": {"win": 1.0, "format": 0.2, "brevity": 4.0},
+        "claim": ("ideal > legal", "empty > malformed > legal = inconsistent = repeated = nonword"),
+    },
+    "no_floor": {
+        "weights": {**OURS, "repeat": 4.0},
+        "claim": ("ideal > legal > inconsistent > nonword > malformed > empty > repeated",),
     },
 }
 
@@ -539,6 +564,6 @@ def _check_state(solver: Solver, rules: Rules, history: History) -> CheckState |
     guesses = (most, least, next(inconsistent, None), last, next(nonwords, None))
     if None in guesses:
         return None
-    texts = [prompts.completion([word], word) for word in guesses]
+    texts = [prompts.completion([word], word, rules.thinking) for word in guesses]
     texts += [f"{prompts.GUESS}{most}{prompts.END_GUESS}", ""]
     return CheckState(history, most, dict(zip(KINDS, texts, strict=True)))

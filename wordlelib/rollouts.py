@@ -171,7 +171,7 @@ def reply_frame(tokenizer: Any, rules: Rules) -> tuple[str, str]:
 def _stand_in(rules: Rules) -> History:
     """All turns before the last one of a game, each well formed and of one and the same word."""
     word = alphabet_letters(rules.alphabet)[0] * rules.length
-    turn = Turn(word, PRESENT * rules.length, text=completion([word], word))
+    turn = Turn(word, PRESENT * rules.length, text=completion([word], word, rules.thinking))
     return (turn,) * (rules.turns - 1)
 
 

@@ -17,7 +17,10 @@ CHOICES = {
     "lexicon": ("full", "train"),
     "renderer": ("words", "symbols", "both"),
     "history": ("fresh", "chat"),
+    "thinking": ("spelled", "words", "none"),
 }
+
+SHOWN = ("renderer", "history", "thinking", "no_guess_text", "not_a_word_text", "hard_mode_text")
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Rules:
     hard_mode: the official rule: greens stay, revealed letters are used again.
     renderer: how a state is written (`words`, `symbols`, `both`).
     history: `fresh` starts a new two-message chat each turn, `chat` grows one conversation.
+    thinking: how a completion names words before its guess: spelled letter by letter (`spelled`), written
+        as they are (`words`), or none at all.
     no_guess_text, not_a_word_text, hard_mode_text: what the model is shown for an invalid turn;
         `{guess}` is replaced by the guess in capitals.
     """
@@ -51,6 +56,7 @@ class Rules:
     no_guess_text: str = "no guess given"
     not_a_word_text: str = "{guess} is not a word"
     hard_mode_text: str = "{guess} breaks hard mode"
+    thinking: str = "spelled"
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
@@ -79,12 +85,16 @@ class Rules:
     @cached_property
     def digest(self) -> str:
         """Sixteen hex digits that change when any field does."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        text = json.dumps(self.to_dict(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dictionary for YAML and JSON."""
-        return asdict(self)
+        """Plain dictionary for YAML and JSON.
+
+        `thinking` stands in it only when it is not `spelled`: games recorded before there was a choice keep
+        their record and digest.
+        """
+        return {name: v for name, v in asdict(self).items() if (name, v) != ("thinking", "spelled")}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Rules":
@@ -103,9 +113,13 @@ def rules_for(words: Words, **settings: Any) -> Rules:
     return Rules(words.sha256["answers"], words.sha256["allowed"], words.length, **settings)
 
 
-def require_same_rules(first: Rules, second: Rules, where: str) -> None:
-    """Raise ValueError that names every differing field, unless both records are equal."""
-    a, b = first.to_dict(), second.to_dict()
-    differing = [f"{name} ({a[name]!r} and {b[name]!r})" for name in a if a[name] != b[name]]
+def require_same_rules(first: Rules, second: Rules, where: str, shown: bool = True) -> None:
+    """Raise ValueError that names every differing field, unless both records are equal.
+
+    shown: False lets them differ in how the game is shown to a model and asked for (`SHOWN`).
+    """
+    a, b = asdict(first), asdict(second)
+    names = [name for name in a if shown or name not in SHOWN]
+    differing = [f"{name} ({a[name]!r} and {b[name]!r})" for name in names if a[name] != b[name]]
     if differing:
         raise ValueError(f"{where}: the rules differ in {', '.join(differing)}")

@@ -23,6 +23,7 @@ TABLE = "sweep.csv"
 PLAYERS = ("sft", "sft_continued", "grpo")
 PLAYED = ("games", "win_rate", "mean_guesses_loss7", "nonword_share")
 TRAINED = {"02_sft": ("final_loss", "steps"), "03_grpo": ("final_reward", "steps", "tokens_per_s")}
+WITH_MODEL = ("02_sft", "03_grpo", "04_eval")  # stages that load a model, on a GPU where there is one
 SIGNAL = ("frac_reward_zero_std", "top_guess_share")  # of a GRPO log: the mean of its last quarter
 
 Row = dict[str, Any]
@@ -47,7 +48,8 @@ def write_table(trials: Sequence[Trial], out: Path, rows: dict[str, Row]) -> Non
         if trial.name not in rows and (row := _row(trial, out)):
             (rows if row["status"] == "done" else failed)[trial.name] = row
     found = [row for trial in trials if (row := rows.get(trial.name) or failed.get(trial.name))]
-    columns = ["trial", *trials[0].settings, "status", "minutes"]
+    columns = ["trial", *trials[0].settings, "status", "minutes", "model_minutes"]
+    columns += ["reference"] * any(trial.reference for trial in trials)
     metrics = [*_metric_names()]
     columns += [name for name in metrics if any(row.get(name) is not None for row in found)]
     text = io.StringIO()
@@ -68,11 +70,12 @@ def _metric_names() -> Iterator[str]:
 def _row(trial: Trial, out: Path) -> Row | None:
     """What the run folder of a trial says; None while it is neither done nor failed."""
     row = {"trial": trial.name, **trial.settings, "status": "done", "minutes": None}
+    row |= {"reference": "yes"} if trial.reference else {}
     folders = {stage: out / trial.name / stage for stage in trial.stages}
     if not finished(trial, out):
         failed = "failed" in map(runs.state, folders.values())
         return {**row, "status": "failed"} if failed else None
-    seconds = []
+    seconds = {}
     for stage, folder in folders.items():
         if stage in (*TRAINED, "04_eval") and runs.state(folder) == "done":
             measured = runs.read_json(folder / "metrics.json")
@@ -81,10 +84,17 @@ def _row(trial: Trial, out: Path) -> Row | None:
             row = _signal(folder) | row
         if not folder.is_symlink():
             with suppress(OSError, ValueError):  # evidence, but a trial is done without it
-                seconds.append(runs.read_json(folder / "environment.json").get("seconds"))
-    if seconds and all(isinstance(value, int | float) for value in seconds):
-        row["minutes"] = round(sum(seconds) / 60, 2)
+                seconds[stage] = runs.read_json(folder / "environment.json").get("seconds")
+    row["minutes"] = _minutes(seconds.values())
+    row["model_minutes"] = _minutes(own for stage, own in seconds.items() if stage in WITH_MODEL)
     return row
+
+
+def _minutes(seconds: Iterable[float | None]) -> float | None:
+    """Their sum in minutes; None when one is unknown or there is none."""
+    seconds = list(seconds)
+    known = seconds and all(isinstance(value, int | float) for value in seconds)
+    return round(sum(seconds) / 60, 2) if known else None
 
 
 def _signal(folder: Path) -> Row:
@@ -102,7 +112,9 @@ def _signal(folder: Path) -> Row:
 def read_table(folder: str | Path) -> list[Row]:
     """The rows of a sweep's table: numbers as numbers, empty cells as None."""
     with open(Path(folder) / TABLE, encoding="utf-8", newline="") as file:
-        return [{key: _cell(text) for key, text in row.items()} for row in csv.DictReader(file)]
+        rows = list(csv.DictReader(file))
+    # a folder's name is a text, even one of digits
+    return [{key: text if key == "trial" else _cell(text) for key, text in row.items()} for row in rows]
 
 
 def _cell(text: str) -> Any:
@@ -122,10 +134,20 @@ def is_sweep(folder: str | Path) -> bool:
     return (Path(folder) / TABLE).is_file()
 
 
+def setting_names(rows: Sequence[Row]) -> list[str]:
+    """All settings (`stage.name`) of a table."""
+    return [name for name in rows[0] if name.partition(".")[0] in params.STAGES and "/" not in name]
+
+
 def settings_of(rows: Sequence[Row]) -> list[str]:
     """The settings (`stage.name`) that differ between the rows of a table."""
-    columns = [name for name in rows[0] if name.partition(".")[0] in params.STAGES and "/" not in name]
+    columns = setting_names(rows)
     return [name for name in columns if len({str(row[name]) for row in rows}) > 1]
+
+
+def reference_rows(rows: Sequence[Row]) -> list[Row]:
+    """The rows of the trials that others are compared with, one a seed; none where the file names none."""
+    return [row for row in rows if row.get("reference")]
 
 
 def objective(rows: Sequence[Row]) -> str:
@@ -163,9 +185,10 @@ def effects(rows: Sequence[Row], metric: str, draws: int = 2000) -> list[Row]:
     A number with more than four values is cut at its median: upper against lower half. The 95% interval is
     a bootstrap over trials where both sides have three or more; with fewer, win rates get Newcombe's
     interval over all their games (which does not see how much equal trials differ), others none.
-    Keys: setting, value, against, difference, low, high, trials, interval (trials, games or empty).
+    Keys: setting, value, against, difference, low, high, trials, interval (trials, games or empty). There are
+    none for a sweep with a reference: its trials change one thing at a time (`ablations`).
     """
-    rows = measured(rows, metric)
+    rows = [] if reference_rows(rows) else measured(rows, metric)
     found = []
     for setting in settings_of(rows) if rows else []:
         (against, base), *others = _levels(rows, setting).items()

@@ -21,9 +21,11 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import yaml
+
 from wordlelib import restart, runs, store
 from wordlelib.sweep_results import TABLE, Row, finished, write_table
-from wordlelib.trials import Trial, read_sweep
+from wordlelib.trials import Changes, Trial, file_with, read_sweep
 
 FILE, LOG = "sweep.yaml", "output.log"
 
@@ -212,16 +214,24 @@ def _check_unchanged(trials: Sequence[Trial], out: Path) -> None:
 # Running ----------------------------------------------------------------------------------------
 
 
-def run(path: str | Path, out: Path, workers: int = 1, on_ray: bool = False, address: str = "") -> int:
+def run(
+    path: str | Path,
+    out: Path,
+    workers: int = 1,
+    on_ray: bool = False,
+    address: str = "",
+    changes: Changes | None = None,
+) -> int:
     """Make every trial of a sweep file that is not finished in `out`; return how many failed.
 
     workers: trials at once, each in a process of its own and, where there are GPUs, on a card of its own;
     1 runs in this process. on_ray: Ray places the trials instead, on this machine or its cluster.
-    address: where finished stages are taken from and copied to (`store`).
+    address: where finished stages are taken from and copied to (`store`). changes: further parameters of all
+    trials, which then stand in the copy of the file.
     Everything is checked before anything starts: raises ValueError with one sentence for a wrong file, for
     a folder made with other settings or in use, PermissionError for one that cannot be written.
     """
-    trials = read_sweep(path)
+    trials = read_sweep(path, changes)
     executor = _executor(workers, on_ray)
     if address:
         store.check(address)
@@ -229,7 +239,10 @@ def run(path: str | Path, out: Path, workers: int = 1, on_ray: bool = False, add
         if address:
             store.fetch(address, out)
         _check_unchanged(trials, out)
-        runs.write_text(out / FILE, Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        if changes:
+            text = yaml.safe_dump(file_with(path, changes), sort_keys=False, allow_unicode=True)
+        runs.write_text(out / FILE, text)
         rows: dict[str, Row] = {}
         write_table(trials, out, rows)
         waves = _waves(trials, out)

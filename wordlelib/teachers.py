@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wordlelib.game import History, Turn, is_consistent, is_win, knowledge, take_turn
-from wordlelib.prompts import END_THINK, THINK, completion, parse_guess, spell
+from wordlelib.prompts import completion, parse_guess, thought
 from wordlelib.solver import Solver
 from wordlelib.words import alphabet_letters
 
@@ -131,7 +131,7 @@ def _move_text(
 ) -> str:
     """The completion of one move. `known`: real words, which no non-word may equal."""
     if move == "teacher":
-        return completion(*solver_turn(solver, history, rng))
+        return completion(*solver_turn(solver, history, rng), solver.rules.thinking)
     if move == "answer":
         guess = rng.choice(solver.words.answers)
     elif move == "word":
@@ -139,12 +139,12 @@ def _move_text(
     else:
         guess = solver.universe[rng.choice(solver.candidates(history))]
     if move == "no guess":
-        return f"{THINK}{spell(guess)}{END_THINK}"
+        return thought([guess], solver.rules.thinking)
     if move == "non-word":
         guess = non_word(guess, rng, known, solver.rules.alphabet)
     if move == "invented":
         guess = _invented(solver, history, rng, known) or non_word(guess, rng, known, solver.rules.alphabet)
-    return completion([guess], guess)
+    return completion([guess], guess, solver.rules.thinking)
 
 
 def _play(solver: Solver, history: History, secret: str, text: str) -> Turn:
@@ -202,7 +202,7 @@ def _decoy_states(
     history, pair = (), ()
     guess = solver_turn(solver, history, rng)[1]
     while guess and len(history) < solver.rules.turns - 1:
-        history += (_play(solver, history, secret, completion([guess], guess)),)
+        history += (_play(solver, history, secret, completion([guess], guess, solver.rules.thinking)),)
         if is_win(history[-1], secret):
             return
         yield history
@@ -331,6 +331,6 @@ def traces(
             solver_turn(solver, h, rng, candidates, guess_place=guess_place)
             for h, rng in zip(histories, rngs, strict=True)
         )
-        return [completion(*turn) for turn in turns]
+        return [completion(*turn, solver.rules.thinking) for turn in turns]
 
     return iter_games(player, secrets, solver.words, solver.rules, name="teacher", seed=seed)

@@ -1,6 +1,7 @@
 """What a model says in its thinking, checked against the game: are the words it lists words, and possible?
 
-A stated word is one spelled out in the thinking (`S H A R P`), as the completions of training have it.
+A stated word is one spelled out in the thinking (`S H A R P`), as the completions of training have it, or
+under rules with thinking `words` one that stands between semicolons.
 `false_statements` reads plain English about letters. Thinking in other forms is not judged.
 """
 
@@ -11,15 +12,22 @@ from typing import Any, NamedTuple
 
 from wordlelib.evaluate import history_of
 from wordlelib.game import CORRECT, History, Turn, is_consistent, knowledge
-from wordlelib.prompts import END_THINK
+from wordlelib.prompts import END_THINK, THINK
 from wordlelib.solver import Solver
 
 SPELLED = re.compile(r"(?<![^\W\d_])[^\W\d_](?: [^\W\d_])+(?![^\W\d_])")
+_WORD = re.compile(r"[^\W\d_]+")
 
 
-def stated_words(text: str) -> list[str]:
-    """The words spelled out before the thinking ends, in lower case and in order; total on any text."""
+def stated_words(text: str, form: str = "spelled") -> list[str]:
+    """The words stated before the thinking ends, in lower case and in order; total on any text.
+
+    form: how the rules have them written (`Rules.thinking`); under `none` whatever is spelled out counts.
+    """
     thinking = text.rpartition(END_THINK)[0]
+    if form == "words":
+        listed = (part.strip() for part in thinking.rpartition(THINK)[2].split(";"))
+        return [word.lower() for word in listed if _WORD.fullmatch(word)]
     return [found.replace(" ", "").lower() for found in SPELLED.findall(thinking)]
 
 
@@ -97,7 +105,7 @@ def calibration(records: Iterable[dict[str, Any]], solver: Solver) -> Calibratio
         history = history_of(record)
         for number in range(record["preplayed"], len(history)):
             count["turns"] += 1
-            if stated := stated_words(history[number].text):
+            if stated := stated_words(history[number].text, solver.rules.thinking):
                 stating.append((stated, history[:number], history[number]))
     longest = max((len(stated) for stated, _, _ in stating), default=0)
     for stated, before, turn in stating:

@@ -1,7 +1,8 @@
 """The trials of a sweep: what its file asks for, every parameter checked before anything starts.
 
 A file names a recipe and how to search: `grid` (all combinations), `trials` (a list) or `random` (draws by
-a seed). Settings are `stage.name` to a value.
+a seed). Settings are `stage.name` to a value; a trial of a list may have a `name`, others are named after
+their settings. `reference` gives the settings of the row that others are compared with (`ablations`).
 """
 
 import hashlib
@@ -18,31 +19,47 @@ from typing import Any, NamedTuple
 from wordlelib import params, recipes, runs
 
 SEARCHES = ("grid", "trials", "random")
-KEYS = ("recipe", "set", "stages", *SEARCHES, "n", "seed")
+KEYS = ("recipe", "set", "stages", *SEARCHES, "n", "seed", "reference")
+WITHIN_A_ROW = ("seed", "control", "players")  # parameters in which the trials of one row may differ
 LONGEST_NAME = 80  # letters of a folder's name
+UNFIT = re.compile(r"[^A-Za-z0-9.=+_-]+|^\.+$")  # what such a name cannot have
+TAKEN = ("shared", "figures")  # folders of the sweep itself
 TRIES = 100  # draws for each random trial: a few choices may give the same trial again
 
 Settings = dict[str, Any]
+Changes = Mapping[str, Mapping[str, Any]]
 
 
 class Trial(NamedTuple):
-    """One run: the name of its folder, its own settings (`stage.name`), all parameters of its stages."""
+    """One run: the name of its folder, its own settings (`stage.name`), all parameters of its stages, and
+    whether it is one of the reference row."""
 
     name: str
     settings: Settings
     stages: dict[str, dict[str, Any]]
+    reference: bool = False
 
 
-def read_sweep(path: str | Path) -> list[Trial]:
+def read_sweep(path: str | Path, changes: Changes | None = None) -> list[Trial]:
     """The trials of a sweep file, every parameter of every stage checked.
 
-    Raises ValueError with one sentence that names the file for whatever is wrong in it.
+    changes: as for `file_with`. Raises ValueError with one sentence that names the file for whatever is wrong
+    in it.
     """
     try:
-        return _trials(runs.read_yaml(path))
+        return _trials(file_with(path, changes))
     except ValueError as error:
         where = runs.shown_path(Path(path).resolve())
         raise ValueError(str(error) if where in str(error) else f"{where}: {error}") from None
+
+
+def file_with(path: str | Path, changes: Changes | None = None) -> dict[str, Any]:
+    """What a sweep file says, with further parameters of all trials (stage to name to value) in its `set`."""
+    file = runs.read_yaml(path)
+    if changes:
+        more = {f"{stage}.{name}": value for stage, own in changes.items() for name, value in own.items()}
+        file["set"] = _mapping(file.get("set", {}), "set") | more
+    return file
 
 
 def _trials(file: Mapping[str, Any]) -> list[Trial]:
@@ -52,18 +69,42 @@ def _trials(file: Mapping[str, Any]) -> list[Trial]:
     base = {stage: {**recipes.defaults(stage), **recipe[stage]} for stage in stages}
     base = _with(base, _mapping(file.get("set", {}), "set"))
     drawn = {"grid": _grid, "trials": _listed, "random": _random}[search](file, base)
+    names = [settings.pop("name", "") for settings in drawn]  # only a list has them
     columns = list(dict.fromkeys(target for settings in drawn for target in settings))
     trials: dict[str, Trial] = {}
-    for number, settings in enumerate(drawn, 1):
+    for number, (name, settings) in enumerate(zip(names, drawn, strict=True), 1):
         try:
-            trial = _trial(base, settings, columns)
+            trial = _trial(base, settings, columns, name)
         except ValueError as error:
             raise ValueError(f"trial {number} of {len(drawn)}: {error}") from None
         if trial.name in trials:
             twin = list(trials).index(trial.name) + 1
             raise ValueError(f"trials {twin} and {number} are the same, {trial.name}: leave one out")
         trials[trial.name] = trial
-    return list(trials.values())
+    return _with_reference(list(trials.values()), file, base)
+
+
+def _with_reference(
+    trials: list[Trial], file: Mapping[str, Any], base: Mapping[str, dict[str, Any]]
+) -> list[Trial]:
+    """The trials, those of the reference row marked; what it leaves out is as in all trials."""
+    if "reference" not in file:
+        return trials
+    wanted = _with(base, _mapping(file["reference"], "reference"))
+    wanted = {stage: params.resolve(stage, values) for stage, values in wanted.items()}
+
+    def refers(trial: Trial) -> bool:
+        return all(
+            trial.stages[stage][name] == value
+            for stage, values in wanted.items()
+            for name, value in values.items()
+            if name not in WITHIN_A_ROW
+        )
+
+    marked = [trial._replace(reference=refers(trial)) for trial in trials]
+    if not any(trial.reference for trial in marked):
+        raise ValueError(f"no trial is the reference {file['reference']}: add one with these settings")
+    return marked
 
 
 def _search(file: Mapping[str, Any]) -> str:
@@ -119,15 +160,26 @@ def _with(stages: Mapping[str, dict[str, Any]], settings: Settings) -> dict[str,
     return changed
 
 
-def _trial(base: Mapping[str, dict[str, Any]], settings: Settings, columns: list[str]) -> Trial:
+def _trial(
+    base: Mapping[str, dict[str, Any]], settings: Settings, columns: list[str], name: str = ""
+) -> Trial:
     stages = {stage: params.resolve(stage, values) for stage, values in _with(base, settings).items()}
     params.check_stages(stages)
     _check_inputs(stages)
     own = {}
     for target in columns:
-        stage, name = _target(target, stages)
-        own[target] = stages[stage][name]
-    return Trial(_trial_name(own), own, stages)
+        stage, parameter = _target(target, stages)
+        own[target] = stages[stage][parameter]
+    return Trial(_checked_name(name) if name else _trial_name(own), own, stages)
+
+
+def _checked_name(name: Any) -> str:
+    if not isinstance(name, str) or UNFIT.search(name) or len(name) > LONGEST_NAME or name in TAKEN:
+        raise ValueError(
+            f"name is {name!r}; use up to {LONGEST_NAME} letters, digits and any of . = + _ - (and none of "
+            f"{', '.join(TAKEN)})"
+        )
+    return name
 
 
 def _check_inputs(stages: Mapping[str, Mapping[str, Any]]) -> None:
@@ -159,7 +211,7 @@ def _grid(file: Mapping[str, Any], base: Mapping[str, Any]) -> list[Settings]:
 def _listed(file: Mapping[str, Any], base: Mapping[str, Any]) -> list[Settings]:
     if not (isinstance(file["trials"], list) and file["trials"]):
         raise ValueError("trials is no list; write one `- {stage.name: value}` line a trial")
-    return [_mapping(settings, f"trial {number}") for number, settings in enumerate(file["trials"], 1)]
+    return [dict(_mapping(settings, f"trial {number}")) for number, settings in enumerate(file["trials"], 1)]
 
 
 def _random(file: Mapping[str, Any], base: Mapping[str, Any]) -> list[Settings]:
@@ -216,7 +268,7 @@ def _trial_name(settings: Settings) -> str:
         text = text.lower() if isinstance(value, bool) else text
         parts.append(f"{name if names[name] == 1 else f'{stage[:2]}.{name}'}={text}")
     whole = "_".join(parts) or "trial"
-    name = re.sub(r"[^A-Za-z0-9.=+_-]+", "-", whole)
+    name = UNFIT.sub("-", whole)
     if name == whole and len(name) <= LONGEST_NAME:
         return name
     return f"{name[:LONGEST_NAME]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
