@@ -301,7 +301,10 @@ PARAMETERS: dict[str, dict[str, Param]] = {
 STAGES = tuple(PARAMETERS)
 # What a stage did before it had a parameter: configs of such runs do not name it.
 BEFORE = {
-    "01_data_synthesis": {"solver_guess": "information", "guess_place": "last", "non_words": "altered"},
+    "01_data_synthesis": {
+        **{"thinking": "spelled", "solver_guess": "information"},
+        **{"guess_place": "last", "non_words": "altered"},
+    },
     "03_grpo": {"states_from": ""},
 }
 
