@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from conftest import ROOT
 
-from wordlelib import params, recipes, runs
+from wordlelib import findings, params, recipes, report, runs
 from wordlelib.__main__ import main
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -186,6 +186,28 @@ def test_the_grpo_notebook_also_trains_on_whole_games(smallest, tmp_path):
     assert runs.read_json(folder / "metrics.json")["steps"] == 2
     steps = [row for row in runs.read_log(folder / "log.jsonl") if "loss" in row]
     assert all({"rewards/game/mean", "games_win_rate", "games_turns"} <= set(row) for row in steps)
+
+
+def test_a_board_game_passes_through_the_notebooks_of_wordle(tmp_path):
+    pytest.importorskip("pyspiel", reason="OpenSpiel is an optional extra: pip install -e .[games]")
+    own = {
+        "01_data_synthesis": {"game": "tic_tac_toe"},
+        "02_sft": {},
+        "03_grpo": {"preset": "outcome"},
+        "04_eval": {},
+    }
+    for stage, values in own.items():
+        (tmp_path / stage).mkdir()
+        path = papermill(stage, tmp_path / stage / f"{stage}.ipynb", run=tmp_path, **values)
+        runs.require_complete_notebook(path)
+    config, metrics = (runs.read_yaml(tmp_path / "04_eval" / "config.yaml"), report.read_run(tmp_path).metrics)
+    assert config["rules"]["game"] == "tic_tac_toe"
+    assert metrics["greedy/all/win_rate"] > metrics["random_consistent/all/win_rate"]
+    steps = [row for row in runs.read_log(tmp_path / "03_grpo" / "log.jsonl") if "loss" in row]
+    assert steps and all({"rewards/value/mean", "games_win_rate"} <= set(row) for row in steps)
+    assert "tic_tac_toe" in (tmp_path / "03_grpo" / "model" / "README.md").read_text()
+    with pytest.raises(ValueError, match="reads the letters of words, and this run played tic_tac_toe"):
+        findings.Findings([tmp_path])
 
 
 def test_the_analysis_of_a_sweep_shows_its_table_its_figures_and_its_best_trial(tmp_path):

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 from itertools import compress, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ from wordlelib.game import History, decode_history, encode_history
 from wordlelib.prompts import completion, messages
 from wordlelib.rules import Rules, rules_for
 from wordlelib.runs import Run, finished_stage, project_path, read_json, read_yaml, replacing, write_json
-from wordlelib.solver import Solver
+from wordlelib.solver import Solver, solver_for
 from wordlelib.teachers import MIX, make_states, solver_turn, traces
 from wordlelib.words import Split, Words, load_words, require_disjoint, sample_words, split_secrets, without
 
@@ -157,6 +157,12 @@ def game_words(
     return sample_words(words, sample, sample_seed) if sample else words
 
 
+@singledispatch
+def words_of(rules: Rules, source: dict[str, Any]) -> Words:
+    """The lists of a game, loaded again from its rules and what its data card calls their source."""
+    return game_words(**source, alphabet=rules.alphabet)
+
+
 def _check_words(words: Words, rules: Rules, where: str) -> None:
     for name, found in words.sha256.items():
         if found != (wanted := getattr(rules, f"{name}_sha256")):
@@ -222,7 +228,7 @@ class Made(NamedTuple):
 
 @lru_cache(maxsize=2)
 def _solver(words: Words, rules: Rules) -> Solver:
-    return Solver(words, rules)
+    return solver_for(words, rules)
 
 
 def _job_rows(job: Job) -> Iterator[tuple[int, Row]]:
@@ -385,7 +391,7 @@ def build(
 ) -> dict[str, Any]:
     """Make all training data of a game in `folder` and return its card; same arguments, same files.
 
-    source: the arguments of `game_words` that gave the lists of `rules` (None: the shipped lists).
+    source: what gave the lists of `rules`, of Wordle the arguments of `game_words` (None: the shipped ones).
     rows, states: how many SFT rows and GRPO states are made before duplicates are removed.
     candidates: words in the thinking, at most; guess_place: whether the guess is the `first` or the
     `last` of them. mix: shares by source, as for `make_states`.
@@ -399,7 +405,7 @@ def build(
     when a process was ended.
     """
     folder, source = Path(folder), source or {}
-    words = game_words(**source, alphabet=rules.alphabet)
+    words = words_of(rules, source)
     _check_words(words, rules, "data")
     _check_split(split, words, "data")
     folder.mkdir(parents=True, exist_ok=True)
@@ -476,7 +482,7 @@ def read_card(folder: str | Path) -> dict[str, Any]:
 def card_words(card: dict[str, Any]) -> Words:
     """The word lists that a card names, loaded (and sampled) again and checked by their hashes."""
     rules = Rules.from_dict(card["rules"])
-    words = game_words(**card["words"]["source"], alphabet=rules.alphabet)
+    words = words_of(rules, card["words"]["source"])
     _check_words(words, rules, "data card")
     return words
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from wordlelib.rules import CHOICES
+from wordlelib.rules import CHOICES, Rules
 
 NANO_MODELS = ("nano", "nano-large")
-REWARD_PRESETS = ("ours", "predibase", "prime", "wordle_solver", "binary")
+REWARD_PRESETS = ("ours", "predibase", "prime", "wordle_solver", "outcome", "binary")
 DATA_FORMS = (
     *("sft", "chat", "prompt", "messages", "instruction", "response", "answer", "predibase", "turns"),
     "traces",
@@ -149,10 +149,18 @@ PARAMETERS: dict[str, dict[str, Param]] = {
     },
     "01_data_synthesis": {
         **RUN,
+        "game": Param(
+            str, "wordle, or a small board game of OpenSpiel by its name, such as tic_tac_toe", "game"
+        ),
         "answers_file": Param(str, "your own answer list, empty for the shipped one", "file"),
         "allowed_file": Param(str, "your own list of allowed guesses, empty for the shipped one", "file"),
         "alphabet": Param(str, "letters of the words: a range and single ones, such as a-zñ", "letters"),
-        "sample_words": Param(int, "play a small game of so many answers, 0 for the whole list", "words", 0),
+        "sample_words": Param(
+            int,
+            "play a small game of so many answers, 0 for the whole list; tasks of a board game",
+            "words",
+            0,
+        ),
         "test_secrets": Param(int, "secrets held out for the report", "words", 1),
         "val_secrets": Param(int, "secrets held out for choosing", "words", 1),
         "split_seed": Param(int, "seed of the split by secret", "", 0, 2**31 - 1),
@@ -366,6 +374,8 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
                 "SFT model; use beta 0"
             )
     if stage == "01_data_synthesis":
+        if values["game"] != Rules.game:
+            _check_board(stage, values)
         teaches = values["teacher"] == "endpoint"
         if not teaches == bool(values["endpoint"]) == bool(values["teacher_model"]):
             raise ValueError(
@@ -399,6 +409,23 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
         raise ValueError(f"{stage}: adapter qlora needs backend unsloth; use lora, or an NVIDIA GPU")
     if "max_minutes" in values and not (values["max_steps"] or values["max_minutes"]):
         raise ValueError(f"{stage}: max_steps and max_minutes are both 0, so training would never end")
+
+
+def _check_board(stage: str, values: dict[str, Any]) -> None:
+    plain = {
+        "answers_file": "",
+        "allowed_file": "",
+        "lexicon": "full",
+        "hard_mode": False,
+        "history": "fresh",
+    }
+    for name, value in {**plain, "teacher": "solver"}.items():
+        if values[name] != value:
+            raise ValueError(
+                f"{stage}: {name} is of Wordle, and the game is {values['game']}: use {name} {value!r}"
+            )
+    if not values["sample_words"]:
+        raise ValueError(f"{stage}: {values['game']} needs a number of tasks: set sample_words above 0")
 
 
 def _check_endpoint(url: str) -> None:

@@ -38,6 +38,8 @@ class Rules:
         `{guess}` is replaced by the guess in capitals.
     """
 
+    game = "wordle"  # no field, so that no digest holds it; other games have rules of their own
+
     answers_sha256: str
     allowed_sha256: str
     length: int = 5
@@ -89,6 +91,10 @@ class Rules:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Rules":
         """Rebuild from `to_dict`; raises ValueError that names an unknown or missing field."""
+        if "game" in values:
+            from wordlelib.openspiel import BoardRules
+
+            cls = BoardRules
         known = {field.name for field in fields(cls)}
         if unknown := sorted(set(values) - known):
             raise ValueError(f"rules: unknown field {unknown[0]!r}; known are {', '.join(known)}")
@@ -101,6 +107,15 @@ class Rules:
 def rules_for(words: Words, **settings: Any) -> Rules:
     """The rules of a game on these lists: their hashes and word length, all else as in `settings`."""
     return Rules(words.sha256["answers"], words.sha256["allowed"], words.length, **settings)
+
+
+def require_wordle(rules: Rules, what: str) -> None:
+    """Raise ValueError unless the game is Wordle: `what` reads letters and marks, which others have not."""
+    if rules.game != Rules.game:
+        raise ValueError(
+            f"{what} reads the letters of words, and this run played {rules.game}: see the table of "
+            "`python -m wordlelib report`"
+        )
 
 
 def require_same_rules(first: Rules, second: Rules, where: str) -> None:

@@ -36,7 +36,7 @@ MAY_CHANGE_ON_RESUME = (
 )
 STACK = (
     *("wordle-workbook", "numpy", "scipy", "pyarrow", "torch", "transformers", "accelerate", "trl"),
-    *("peft", "datasets", "tokenizers", "plotly", "ipywidgets", "papermill", "openai"),
+    *("peft", "datasets", "tokenizers", "plotly", "ipywidgets", "papermill", "openai", "open_spiel"),
     *("vllm", "unsloth", "bitsandbytes"),
 )
 

@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 from types import MappingProxyType
 from typing import Any
 
@@ -59,6 +59,7 @@ def _best(solver: Solver, candidates: bytes) -> tuple[int, ...]:
     return tuple(np.argsort(-bits, kind="stable")[:n_best].tolist())
 
 
+@singledispatch
 def solver_turn(
     solver: Solver,
     history: History,
@@ -217,6 +218,7 @@ def _decoy_states(
         guess = _blind_guess(solver, history, pair, rng)
 
 
+@singledispatch
 def make_states(
     solver: Solver,
     secrets: Sequence[str],
@@ -240,6 +242,7 @@ def make_states(
     )
 
 
+@singledispatch
 def task(
     solver: Solver,
     secrets: Sequence[str],
