@@ -200,7 +200,10 @@ def test_a_board_game_passes_through_the_notebooks_of_wordle(tmp_path):
         (tmp_path / stage).mkdir()
         path = papermill(stage, tmp_path / stage / f"{stage}.ipynb", run=tmp_path, **values)
         runs.require_complete_notebook(path)
-    config, metrics = (runs.read_yaml(tmp_path / "04_eval" / "config.yaml"), report.read_run(tmp_path).metrics)
+    config, metrics = (
+        runs.read_yaml(tmp_path / "04_eval" / "config.yaml"),
+        report.read_run(tmp_path).metrics,
+    )
     assert config["rules"]["game"] == "tic_tac_toe"
     assert metrics["greedy/all/win_rate"] > metrics["random_consistent/all/win_rate"]
     steps = [row for row in runs.read_log(tmp_path / "03_grpo" / "log.jsonl") if "loss" in row]

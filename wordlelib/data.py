@@ -468,6 +468,21 @@ def build(
     return read_card(folder)
 
 
+def counts(card: dict[str, Any]) -> dict[str, int]:
+    """The metrics of a data card; none of an empty one, after a dry run."""
+    if not card:
+        return {}
+    files, sizes = card["files"], card["split_sizes"]
+    return {
+        "rows": files["sft"]["rows"],
+        "duplicates_removed": files["sft"]["duplicates_removed"],
+        "states": files["states"]["rows"],
+        "train_secrets": sizes["train"],
+        "val_secrets": sizes["val"],
+        "heldout_secrets": sizes["test"],
+    }
+
+
 def read_card(folder: str | Path) -> dict[str, Any]:
     """The data card. FileNotFoundError when it is missing, ValueError when it is not whole."""
     path = Path(folder) / CARD

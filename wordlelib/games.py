@@ -27,7 +27,7 @@ class Chosen(NamedTuple):
 
 def chosen(config: SimpleNamespace) -> Chosen:
     """The game that the parameters of 01 describe; raises as `load_words` and `openspiel.load` do."""
-    if config.game != Rules.game:
+    if config.game:
         from wordlelib import openspiel
 
         source = {"tasks": config.sample_words, "seed": config.split_seed}

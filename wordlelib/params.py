@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from wordlelib.rules import CHOICES, Rules
+from wordlelib.rules import CHOICES
 
 NANO_MODELS = ("nano", "nano-large")
 REWARD_PRESETS = ("ours", "predibase", "prime", "wordle_solver", "outcome", "binary")
@@ -109,6 +109,9 @@ GENERATION = {
 SERVER_RESUME = Param(bool, "go on with an unfinished stage: answers of a server are not paid twice")
 SERVER = {
     "concurrency": Param(int, "requests to the server at once", "requests", 1, 1000),
+    "requests_per_minute": Param(
+        int, "requests to the server in a minute at most, retries included, 0 for no limit", "requests", 0
+    ),
     "timeout": Param(
         float, "longest wait for an answer of the server, retries included", "seconds", 0.1, 86400
     ),
@@ -149,9 +152,7 @@ PARAMETERS: dict[str, dict[str, Param]] = {
     },
     "01_data_synthesis": {
         **RUN,
-        "game": Param(
-            str, "wordle, or a small board game of OpenSpiel by its name, such as tic_tac_toe", "game"
-        ),
+        "game": Param(str, "board game of OpenSpiel such as tic_tac_toe, empty for Wordle", "game"),
         "answers_file": Param(str, "your own answer list, empty for the shipped one", "file"),
         "allowed_file": Param(str, "your own list of allowed guesses, empty for the shipped one", "file"),
         "alphabet": Param(str, "letters of the words: a range and single ones, such as a-zñ", "letters"),
@@ -374,13 +375,18 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
                 "SFT model; use beta 0"
             )
     if stage == "01_data_synthesis":
-        if values["game"] != Rules.game:
+        if values["game"]:
             _check_board(stage, values)
         teaches = values["teacher"] == "endpoint"
         if not teaches == bool(values["endpoint"]) == bool(values["teacher_model"]):
             raise ValueError(
                 f"{stage}: teacher endpoint needs endpoint (a URL) and teacher_model (a name), and they "
                 "need it: set all three or none"
+            )
+        if values["dry_run"] and not teaches:
+            raise ValueError(
+                f"{stage}: dry_run says what a model on a server would cost, and the solver costs nothing: "
+                "set teacher endpoint, or dry_run False"
             )
         if teaches:
             _check_endpoint(values["endpoint"])
@@ -412,14 +418,14 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
 
 
 def _check_board(stage: str, values: dict[str, Any]) -> None:
-    plain = {
+    texts = {
         "answers_file": "",
         "allowed_file": "",
         "lexicon": "full",
-        "hard_mode": False,
         "history": "fresh",
+        "teacher": "solver",
     }
-    for name, value in {**plain, "teacher": "solver"}.items():
+    for name, value in {**texts, "hard_mode": False}.items():
         if values[name] != value:
             raise ValueError(
                 f"{stage}: {name} is of Wordle, and the game is {values['game']}: use {name} {value!r}"

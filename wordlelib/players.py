@@ -222,7 +222,7 @@ def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[s
     endpoint, or a policy.
 
     config: backend, engine_memory, max_completion_length, temperature, batch_size; for `endpoint` also
-    endpoint, model, concurrency, timeout. `engines` holds the
+    endpoint, model, concurrency, timeout, requests_per_minute. `engines` holds the
     vLLM engine that is up, by its base model: players of one base share it, another takes its place.
     Begin with an empty one.
     Raises ValueError or FileNotFoundError naming the notebook to run first when the model is not there, and
@@ -234,7 +234,8 @@ def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[s
         return solver_player(solver, name)
     if name == "endpoint":
         length, temperature = config.max_completion_length, config.temperature
-        server = endpoints.connect(config.endpoint, config.model, config.concurrency, config.timeout)
+        limits = (config.concurrency, config.timeout, config.requests_per_minute)
+        server = endpoints.connect(config.endpoint, config.model, *limits)
         ask = endpoints.completer(server, run.dir / ANSWERS, length, temperature)
         return endpoint_player(ask, solver.rules)
     folder = None if name == "untrained" else _model_folder(name, run)
