@@ -133,7 +133,7 @@ def terminal_table(paths: Iterable[str | Path]) -> str:
 
     Raises ValueError as `read_run` does, and when the rules of two runs differ, naming the fields.
     """
-    return _report(read_runs(paths), _aligned, secrets=True)
+    return _report(read_runs(paths), aligned, secrets=True)
 
 
 def markdown(paths: Iterable[str | Path]) -> str:
@@ -413,7 +413,8 @@ def _secrets_line(run: Evaluated) -> str:
     return f"Secrets of {shown_path(run.folder)} ({len(secrets):,}): {', '.join(shown)}{more}."
 
 
-def _aligned(rows: list[Row]) -> str:
+def aligned(rows: list[Row]) -> str:
+    """Rows of texts as columns; the first is their header."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -429,7 +430,7 @@ def sweep_report(folder: str | Path, markdown: bool = False) -> str:
 
     Raises ValueError naming a sweep of which no trial has ended.
     """
-    folder, table = Path(folder), piped if markdown else _aligned
+    folder, table = Path(folder), piped if markdown else aligned
     rows = sweep_results.read_table(folder)
     if not rows:
         raise ValueError(

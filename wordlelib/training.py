@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from wordlelib import data, evaluate, export, models, params, players, rewards, rollouts, trackers
+from wordlelib import adapters, data, evaluate, export, models, params, players, rewards, rollouts, trackers
 from wordlelib.game import History, encode_history
 from wordlelib.prompts import is_well_formed, parse_guess
 from wordlelib.rules import Rules
@@ -302,13 +302,15 @@ def rows_beside_engine(sft_config: Any, grpo_config: Any) -> int:
 
 
 def save(model: Any, tokenizer: Any, run: Run, player: str) -> None:
-    """Write the present weights of `player`, with a model card, where `players.MODEL_FOLDERS` has them.
+    """Write the present weights of `player`, with a model card and a record of what they were trained on,
+    where `players.MODEL_FOLDERS` has them.
 
     After training these are the weights of the last step; the checkpoint of the best one is kept beside.
     """
     folder = run.dir.parent / players.MODEL_FOLDERS[player]
     models.save(model, tokenizer, folder)
     export.write_card(folder, run.dir.parent, player)
+    adapters.write_record(folder, run.dir.parent, player)
 
 
 def training_metrics(log: Sequence[Mapping[str, float]], value: str) -> dict[str, float | None]:
