@@ -220,6 +220,11 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         **LIMITS,
         "eval_every": Param(int, "steps between validations", "steps", 1),
         "max_length": Param(int, "longest prompt and completion together", "tokens", 16, 32768),
+        "rows": Param(
+            str,
+            "rows of stage 01 (file), or ever new ones of its game, made while training (tasks)",
+            choices=("file", "tasks"),
+        ),
         **KEEPING,
     },
     "03_grpo": {
@@ -242,8 +247,8 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         **LIMITS,
         "states": Param(
             str,
-            "states of stage 01, new ones from games of the policy, or both in equal parts",
-            choices=("fixed", "refreshed", "mixed"),
+            "states of stage 01, new ones from games of the policy, both in equal parts, or ever new tasks",
+            choices=("fixed", "refreshed", "mixed", "tasks"),
         ),
         "refresh_every": Param(int, "steps between new states", "steps", 1),
         "preset": Param(str, "reward terms and weights", choices=REWARD_PRESETS),
