@@ -200,14 +200,12 @@ def test_a_board_game_passes_through_the_notebooks_of_wordle(tmp_path):
         (tmp_path / stage).mkdir()
         path = papermill(stage, tmp_path / stage / f"{stage}.ipynb", run=tmp_path, **values)
         runs.require_complete_notebook(path)
-    config, metrics = (
-        runs.read_yaml(tmp_path / "04_eval" / "config.yaml"),
-        report.read_run(tmp_path).metrics,
-    )
-    assert config["rules"]["game"] == "tic_tac_toe"
+    played = report.read_run(tmp_path)
+    metrics = played.metrics
+    assert played.rules.game == "tic_tac_toe"
     assert metrics["greedy/all/win_rate"] > metrics["random_consistent/all/win_rate"]
     steps = [row for row in runs.read_log(tmp_path / "03_grpo" / "log.jsonl") if "loss" in row]
-    assert steps and all({"rewards/value/mean", "games_win_rate"} <= set(row) for row in steps)
+    assert steps and all("rewards/value/mean" in row for row in steps)
     assert "tic_tac_toe" in (tmp_path / "03_grpo" / "model" / "README.md").read_text()
     with pytest.raises(ValueError, match="reads the letters of words, and this run played tic_tac_toe"):
         findings.Findings([tmp_path])
