@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from conftest import ROOT
 
-from wordlelib import findings, params, recipes, report, runs
+from wordlelib import findings, params, players, recipes, report, runs
 from wordlelib.__main__ import main
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -207,8 +207,11 @@ def test_a_board_game_passes_through_the_notebooks_of_wordle(tmp_path):
     steps = [row for row in runs.read_log(tmp_path / "03_grpo" / "log.jsonl") if "loss" in row]
     assert steps and all("rewards/value/mean" in row for row in steps)
     assert "tic_tac_toe" in (tmp_path / "03_grpo" / "model" / "README.md").read_text()
-    with pytest.raises(ValueError, match="reads the letters of words, and this run played tic_tac_toe"):
+    letters = "reads the letters of words, and this run played tic_tac_toe"
+    with pytest.raises(ValueError, match=f"the analysis {letters}"):
         findings.Findings([tmp_path])
+    with pytest.raises(ValueError, match=f"a single game {letters}"):
+        players.saved_game(tmp_path / "03_grpo" / "model")
 
 
 def test_the_analysis_of_a_sweep_shows_its_table_its_figures_and_its_best_trial(tmp_path):

@@ -10,7 +10,7 @@ from typing import Any
 from wordlelib import params
 from wordlelib.game import History
 from wordlelib.prompts import completion, messages
-from wordlelib.rules import Rules, rules_for
+from wordlelib.rules import Rules, require_wordle, rules_for
 from wordlelib.runs import Run, read_yaml, shown_path
 from wordlelib.solver import POLICIES, Solver
 from wordlelib.words import Words, load_words
@@ -255,12 +255,16 @@ def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[s
 
 
 def saved_game(model: str) -> tuple[Words, Rules]:
-    """Words and rules that a saved model plays: of the run that its folder lies in, else the shipped ones."""
+    """Words and rules that a saved model plays: of the run that its folder lies in, else the shipped ones.
+
+    Raises ValueError for a model of another game than Wordle.
+    """
     from wordlelib import data
 
     inside = [parent / data.STAGE for parent in Path(model).resolve().parents]
     if made := [stage for stage in inside if (stage / data.CARD).is_file()]:
         source = data.load(made[0])
+        require_wordle(source.rules, "a single game")
         return source.words, source.rules
     words = load_words()
     return words, rules_for(words)
