@@ -6,9 +6,11 @@ WORDLE_MODEL names the model (hub name or folder; Qwen/Qwen2.5-0.5B-Instruct whe
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +20,7 @@ import torch
 import yaml
 from conftest import ROOT, took_a_card_each
 
-from wordlelib import models, runs, sweeps
+from wordlelib import evaluate, models, runs, sweeps
 
 MODEL = os.environ.get("WORDLE_MODEL", "Qwen/Qwen2.5-0.5B-Instruct")
 pytestmark = [
@@ -137,6 +139,66 @@ def test_grpo_evaluation_and_export_follow(trained, tmp_path):
     )  # fmt: skip
     print(result.stdout)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.fixture
+def served(trained, tmp_path):
+    """URL of `vllm serve` with the merged weights of `trained`, under the name `merged`."""
+    folder, log = tmp_path / "merged", (tmp_path / "server.log").open("w+")
+    export = ["export", "--run", str(trained), "--stage", "02_sft", "--to", "merged", "--out", str(folder)]
+    subprocess.run([sys.executable, "-m", "wordlelib", *export], cwd=ROOT, check=True)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    serve = ["serve", str(folder), "--served-model-name", "merged", "--host", "127.0.0.1", "--port", port]
+    serve += ["--gpu-memory-utilization", "0.3", "--max-model-len", "1024"]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "vllm.entrypoints.cli.main", *serve],
+        stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    try:
+        until = time.monotonic() + 300
+        while not answers(f"http://127.0.0.1:{port}/health"):
+            log.seek(0)
+            assert server.poll() is None and time.monotonic() < until, log.read()[-3000:]
+            time.sleep(1)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+        log.close()
+
+
+def answers(url: str) -> bool:
+    try:
+        return urllib.request.urlopen(url, timeout=2).status == 200
+    except OSError:
+        return False
+
+
+def test_a_merged_model_behind_vllm_serve_plays_and_teaches(served, trained, tmp_path, monkeypatch):
+    """The harness plays it, and 01 asks it for games: no request fails, and none is lost."""
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    out, games = tmp_path / "served", ["--run", str(trained), "--secrets", "all", "--max-games", "64"]
+    given = ["eval", "--endpoint", served, "--model", "merged", "--out", str(out), *games]
+    result = subprocess.run(
+        [sys.executable, "-m", "wordlelib", *given, "--set", "max_completion_length=64"],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    played = evaluate.read_games(evaluate.games_file(out / "04_eval"))
+    assert len(played) == 64 and "failed" not in {turn["reason"] for g in played for turn in g["turns"]}
+    print(runs.read_json(out / "04_eval" / "metrics.json"))
+    teacher = {
+        **{"teacher": "endpoint", "endpoint": served, "teacher_model": "merged", "temperature": 1.0},
+        **{"teacher_secrets": 8, "teacher_games": 4, "max_completion_length": 64, "model": MODEL},
+    }
+    taught = tmp_path / "taught"
+    result = run(taught, {"01_data_synthesis": DATA | teacher})
+    print(result.stdout[-2000:], result.stderr[-500:])
+    # after so short a training it may win no game that is worth keeping, which 01 says
+    assert result.returncode == 0 or "no game of the teacher is worth learning" in result.stderr
+    games = [path for path in taught.glob("01_data_synthesis/teacher/*.jsonl") if path.stem.isalpha()]
+    assert [len(evaluate.read_games(path)) for path in games] == [4] * 8
 
 
 @pytest.mark.parametrize("history", ["fresh", "chat"])

@@ -91,7 +91,7 @@ def test_a_backend_that_cannot_be_used_leaves_a_finished_stage_as_it_is(tmp_path
     stage.use_rules(rules)
     stage.finish({"x": 1})
 
-    def refuse(backend):
+    def refuse(backend, long_training):
         raise RuntimeError(f"backend {backend} needs an NVIDIA GPU")
 
     monkeypatch.setattr("wordlelib.models.use_backend", refuse)

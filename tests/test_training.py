@@ -241,6 +241,16 @@ def test_minutes_limit_the_training(source, tmp_path):
     assert 1 <= metrics["steps"] < 100
 
 
+@pytest.mark.parametrize("rows_a_process", [10, 1000])
+def test_a_data_set_has_the_same_tokens_by_one_process_or_two(source, tokenizer, monkeypatch, rows_a_process):
+    rows = source.rows("sft")[:25]
+    monkeypatch.setattr(training, "ROWS_A_PROCESS", rows_a_process)
+    tokenized = training.tokenized_dataset(rows, tokenizer, 200)
+    assert tokenized.to_list() == training.tokenize(rows, tokenizer, 200)
+    with pytest.raises(ValueError, match="more than max_length 20: raise"):
+        training.tokenized_dataset(rows, tokenizer, 20)
+
+
 def rates(max_steps, log, steps, warmup=5):
     """The learning rate of each step, of a peak of 1, as `decay_to_the_end` schedules it."""
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from wordlelib import (
     analysis,
+    costs,
     difficulty,
     inference,
     plots,
@@ -28,7 +29,7 @@ from wordlelib.evaluate import games_file
 from wordlelib.params import PLAYERS
 from wordlelib.report import SPLITS, STAGE, UNTRAINED, Evaluated
 from wordlelib.rules import require_wordle
-from wordlelib.runs import read_log, read_yaml, shown_path
+from wordlelib.runs import read_json, read_log, read_yaml, shown_path
 from wordlelib.solver import POLICIES, Solver
 
 Row = dict[str, str]
@@ -545,6 +546,48 @@ def training(found: Findings) -> Section | None:
     return Section("How was it learned?", text, {}, figures) if figures else None
 
 
+def minutes(found: Findings) -> Section | None:
+    """Minutes of the stages of each run whose files tell, and the games won by then."""
+    rows, curves = [], {}
+    for run in found.runs:
+        stages = costs.stage_minutes(run.folder)
+        if not stages:
+            continue
+        name = found.names[run.folder]
+        total = {"all": sum(stages.values())}
+        card = read_json(run.folder / max(stages) / "environment.json").get("gpu") or "no GPU"
+        taken = {stage: _text((stages | total).get(stage), ".1f") for stage in [*costs.STAGES, *total]}
+        rows.append({"run": name, "card": card, **taken})
+        curves |= {_curve_name(found, name, what): points for what, points in _curves(found, run).items()}
+    text = (
+        "Minutes from the first cell of a stage to its last, loading and the control of GRPO included; the "
+        "curve counts what each model needed, without the control."
+    )
+    figures = {"wins_by_minutes": plots_analysis.wins_by_minutes(curves)}
+    return Section("What did it take?", text, {"Minutes": rows}, figures) if rows else None
+
+
+def _curves(found: Findings, run: Evaluated) -> dict[str, list[tuple[float, float]]]:
+    """What is won, over the minutes of the run: whole splits by model, and validation games."""
+    needed, curves = costs.player_minutes(run.folder), {}
+    for split in ("all", "heldout"):
+        won = {player: run.metrics.get(f"{player}/{split}/win_rate") for player in needed}
+        for what, players in (
+            ("", ("untrained", "sft", "grpo")),
+            (", SFT continued", ("sft", "sft_continued")),
+        ):
+            points = [(needed[p], won[p]) for p in players if won.get(p) is not None]
+            if len(points) > 1:
+                curves[f"{split}{what}"] = points
+    if points := costs.validations(run.folder):
+        curves["validation"] = points
+    return curves
+
+
+def _curve_name(found: Findings, run: str, what: str) -> str:
+    return what if len(found.runs) == 1 else f"{what} in {run}"
+
+
 SECTIONS: dict[str, Callable[[Findings], Section | None]] = {
     "protocol": protocol,
     "results": results,
@@ -556,6 +599,7 @@ SECTIONS: dict[str, Callable[[Findings], Section | None]] = {
     "secrets": secrets,
     "scoring_rules": scoring_rules,
     "training": training,
+    "minutes": minutes,
 }
 
 

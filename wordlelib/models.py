@@ -275,15 +275,18 @@ CACHE = Path.home() / ".cache" / "wordlelib"
 GPU_SWITCHES = {
     "UNSLOTH_VLLM_STANDBY": "0",  # standby takes most of the card, whatever share was asked for
     "UNSLOTH_GRPO_SEQ_PACKING": "0",  # it checks itself by running every row alone, again and again
-    "UNSLOTH_BLOCK_COMPILE_LEGACY": "0",  # compiling each block costs more than a short training gains
+    "UNSLOTH_BLOCK_COMPILE_LEGACY": "0",  # a short training does not repay it, see LONG_TRAINING
     "UNSLOTH_COMPILE_LOCATION": str(CACHE / "unsloth"),  # else in the working folder
     "UNSLOTH_DISABLE_STATISTICS": "1",  # nothing is sent anywhere without being asked
     "VLLM_NO_USAGE_STATS": "1",
     **ENGINE_QUIET,
 }
 
+# Compiling each block takes about a minute at the start, and a fifth to a third of each step's time off.
+LONG_TRAINING = {"UNSLOTH_BLOCK_COMPILE_LEGACY": "1"}
 
-def use_backend(backend: str) -> None:
+
+def use_backend(backend: str, long_training: bool = False) -> None:
     """Import what `backend` needs, in the order that it needs; called before anything is loaded.
 
     Unsloth patches trl, transformers and peft, so it must come first. Raises RuntimeError with one
@@ -303,7 +306,10 @@ def use_backend(backend: str) -> None:
         raise RuntimeError(
             f"backend {backend} needs an NVIDIA GPU, and torch sees none: use backend transformers"
         )
-    _set_switches(GPU_SWITCHES if backend == "unsloth" else ENGINE_QUIET)
+    if backend == "unsloth":
+        _set_switches(GPU_SWITCHES | (LONG_TRAINING if long_training else {}))
+    else:
+        _set_switches(ENGINE_QUIET)
     try:
         importlib.import_module(backend)
     except ImportError as error:

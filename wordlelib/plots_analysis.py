@@ -64,6 +64,26 @@ def by_turn(curves: Mapping[str, Sequence[float | None]], title: str, unit: str,
     )
 
 
+def wins_by_minutes(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Any:
+    """Share of games won by the minutes that it took; label to points (minutes, share) in order."""
+    traces = [
+        plots.line_trace(
+            label, [x for x, _ in points], [y for _, y in points], plots.PALETTE[k % len(plots.PALETTE)], k
+        )
+        for k, (label, points) in enumerate(curves.items())
+    ]
+    return plots.new_figure(
+        traces,
+        "What the minutes bought",
+        "minutes since the start of the data",
+        "games won",
+        "Higher and further left is better. Dots of whole splits are the evaluated models: untrained, after "
+        "SFT, after GRPO, or after more SFT instead. Validation games, few at once, are from the training.",
+        x_axis={"range": [0, 1.05 * max((x for points in curves.values() for x, _ in points), default=1)]},
+        y_axis=plots.SHARES,
+    )
+
+
 def regret(curves: Mapping[str, Sequence[float | None]]) -> Any:
     """Bits forgone by turn; player to `analysis.mean_by_turn` of `analysis.regret`."""
     return by_turn(

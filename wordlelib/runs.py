@@ -35,6 +35,7 @@ MAY_CHANGE_ON_RESUME = (
     *("concurrency", "timeout", "requests_per_minute"),
 )
 DRY_RUN = "dry run"  # status of a stage that only said what it would do
+LONG_TRAINING = 1000  # steps of SFT from which compiling the model pays
 STACK = (
     *("wordle-workbook", "numpy", "scipy", "pyarrow", "torch", "transformers", "accelerate", "trl"),
     *("peft", "datasets", "tokenizers", "plotly", "ipywidgets", "papermill", "openai", "open_spiel"),
@@ -414,6 +415,7 @@ def start(stage: str, namespace: Mapping[str, Any]) -> Run:
 
 def open_stage(stage: str, config: SimpleNamespace) -> Run:
     """As `start`, from checked parameters, and for inputs that are not in its run folder."""
+    started = now()  # importing a backend takes a minute of the stage
     folder = project_path(config.run) / stage
     if (tracker := getattr(config, "tracker", "none")) != "none":
         from wordlelib.trackers import require
@@ -422,12 +424,12 @@ def open_stage(stage: str, config: SimpleNamespace) -> Run:
     if (backend := getattr(config, "backend", "transformers")) != "transformers":
         from wordlelib.models import use_backend
 
-        use_backend(backend)  # first of all imports
+        long_training = stage == "02_sft" and not 0 < config.max_steps < LONG_TRAINING
+        use_backend(backend, long_training)  # first of all imports
     resumed = _open_folder(folder, config)
     run = Run(stage, config, folder, resumed)
     run._write_config()
     run.rewind_log(math.inf)  # drops a last line that a kill cut short
-    started = now()
     begun_with = status(folder).get("inputs", {})  # none unless resumed: a new folder is empty
     write_json(folder / "status.json", {"status": "running", "started": started, "inputs": begun_with})
     write_json(folder / "environment.json", {**environment(), "seed": config.seed, "started": started})

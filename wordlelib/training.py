@@ -37,6 +37,7 @@ from wordlelib.solver import Solver
 Row = dict[str, Any]
 IGNORED = -100  # label of a token that carries no loss
 UNLIMITED_STEPS = 10_000  # when only minutes limit the training
+ROWS_A_PROCESS = 20_000  # that are worth another process to tokenize them
 GAMES_A_ROUND = 256  # games that refresh the states
 
 # Parts of a GRPO step. Handing the adapter to the engine (sync) is a part of generation.
@@ -74,9 +75,10 @@ def tokenize(rows: Sequence[Row], tokenizer: Any, max_length: int) -> list[dict[
     before = players.prompt_ids(tokenizer, [row["prompt"] for row in rows])
     texts = [row["completion"][0]["content"] for row in rows]
     after = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    end = tokenizer.eos_token_id  # looked up once: it is no plain attribute
     tokenized = []
     for row, prompt, completion in zip(rows, before, after, strict=True):
-        ids = [*prompt, *completion, tokenizer.eos_token_id]
+        ids = [*prompt, *completion, end]
         if len(ids) > max_length:
             raise ValueError(
                 f"a row of secret {row['secret']!r} has {len(ids)} tokens, more than max_length "
@@ -84,6 +86,23 @@ def tokenize(rows: Sequence[Row], tokenizer: Any, max_length: int) -> list[dict[
             )
         tokenized.append({"input_ids": ids, "labels": [IGNORED] * len(prompt) + ids[len(prompt) :]})
     return tokenized
+
+
+def tokenized_dataset(rows: Sequence[Row], tokenizer: Any, max_length: int) -> Any:
+    """`tokenize` as a `datasets.Dataset`; many rows are shared out among the processor's cores."""
+    from datasets import Dataset
+
+    columns = ["prompt", "completion", "secret"]
+
+    def tokenize_batch(batch: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+        parts = [
+            dict(zip(columns, values, strict=True)) for values in zip(*map(batch.get, columns), strict=True)
+        ]
+        return _columns(tokenize(parts, tokenizer, max_length))
+
+    table = Dataset.from_list([{name: row[name] for name in columns} for row in rows])
+    processes = min(os.cpu_count() or 1, len(rows) // ROWS_A_PROCESS)
+    return table.map(tokenize_batch, batched=True, num_proc=processes or None, remove_columns=columns)
 
 
 def check_labels(row: Row, tokenized: Mapping[str, list[int]], tokenizer: Any) -> str:
@@ -227,7 +246,6 @@ def sft(
     length share a batch. Goes on from the last checkpoint when `run.resumed`. The best checkpoint has the
     lowest validation loss.
     """
-    from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
     from wordlelib.callbacks import Checkpoints, SkipNonFinite, StepLog, decay_to_the_end
@@ -241,7 +259,7 @@ def sft(
     first, listed = next(iter(rows)), isinstance(rows, Sequence)
     check_labels(first, tokenized(first), tokenizer)
     if listed:
-        train = Dataset.from_list(tokenize(rows, tokenizer, config.max_length))
+        train = tokenized_dataset(rows, tokenizer, config.max_length)
     else:
         train = rows.map(tokenized, remove_columns=list(first))
     right = copy.deepcopy(tokenizer)
@@ -261,9 +279,11 @@ def sft(
             padding_free=False,  # rows of one length need little padding, and plain causal attention
             include_num_input_tokens_seen="non_padding",
             train_sampling_strategy="group_by_length" if listed else "random",
+            # On a GPU the next batches are made while it works; on a CPU they would take cores from training.
+            dataloader_num_workers=min(4, os.cpu_count() or 1) if models.device() == "cuda" else 0,
         ),
         train_dataset=train,
-        eval_dataset=Dataset.from_list(tokenize(val_rows, tokenizer, config.max_length)),
+        eval_dataset=tokenized_dataset(val_rows, tokenizer, config.max_length),
         processing_class=right,
         callbacks=[step_log, saving, guard],
     )

@@ -1,0 +1,72 @@
+"""What a run took: minutes of its stages, and the games that its models won by then. Read from its files."""
+
+from datetime import datetime
+from pathlib import Path
+
+from wordlelib.runs import read_json, read_log, status
+
+STAGES = ("01_data_synthesis", "02_sft", "03_grpo", "04_eval")
+TRAINING = ("02_sft", "03_grpo")
+
+
+def stage_minutes(folder: str | Path) -> dict[str, float]:
+    """Minutes of each finished stage of a run, from its first cell to its last, loading and control included.
+
+    A training that was resumed counts at least the minutes of its log: only its last start is known. Stages
+    without a record of their start are left out.
+    """
+    found = {}
+    for stage in STAGES:
+        own, record = Path(folder) / stage, Path(folder) / stage / "environment.json"
+        started = read_json(record).get("started") if record.is_file() else None
+        ended = status(own).get("ended")
+        if started and ended:
+            taken = datetime.fromisoformat(ended) - datetime.fromisoformat(started)
+            logged = [row["minutes"] for row in _log(own)]
+            found[stage] = max([taken.total_seconds() / 60, *logged])
+    return found
+
+
+def player_minutes(folder: str | Path) -> dict[str, float]:
+    """Minutes from the start of the data to the end of each model's training; `untrained` took none.
+
+    Models whose stages are not all timed are left out. GRPO and its control start from the same SFT, and
+    neither counts the other; the loading of 03 counts for GRPO.
+    """
+    stages, found = stage_minutes(folder), {"untrained": 0.0}
+    if not {"01_data_synthesis", "02_sft"} <= set(stages):
+        return found
+    found["sft"] = stages["01_data_synthesis"] + stages["02_sft"]
+    if "03_grpo" in stages:
+        control = _control_minutes(Path(folder) / "03_grpo")
+        found["grpo"] = found["sft"] + stages["03_grpo"] - control
+        if control:
+            found["sft_continued"] = found["sft"] + control
+    return found
+
+
+def validations(folder: str | Path) -> list[tuple[float, float]]:
+    """(minutes since the start of the data, share of games won) at each validation of the training."""
+    stages, points = stage_minutes(folder), []
+    before = stages.get("01_data_synthesis", 0.0)
+    for stage in TRAINING:
+        rows = _log(Path(folder) / stage)
+        if stage not in stages or not rows:
+            continue
+        control = _control_minutes(Path(folder) / stage)
+        loading = stages[stage] - control - rows[-1]["minutes"]
+        points += [
+            (before + loading + row["minutes"], row["val_win_rate"]) for row in rows if "val_win_rate" in row
+        ]
+        before += stages[stage] - control
+    return points
+
+
+def _control_minutes(stage: Path) -> float:
+    path = stage / "metrics.json"
+    return read_json(path).get("control_minutes", 0.0) if path.is_file() else 0.0
+
+
+def _log(stage: Path) -> list[dict[str, float]]:
+    path = stage / "log.jsonl"
+    return read_log(path) if path.is_file() else []
