@@ -1,6 +1,7 @@
 """A second game on Wordle's interface: a board game of OpenSpiel, played, taught, rewarded and evaluated."""
 
 import random
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspiel", reason="OpenSpiel is an optional extra: pip install -e .[games]")
 
-from wordlelib import evaluate, openspiel, players, prompts, rewards, rollouts, tasks
+from wordlelib import evaluate, openspiel, params, players, prompts, recipes, rewards, rollouts, tasks
 from wordlelib.data import Rules, game_words
 from wordlelib.game import reset
 from wordlelib.rules import rules_for
@@ -189,3 +190,26 @@ def test_a_game_too_large_to_search_is_refused(monkeypatch):
     monkeypatch.setattr(openspiel, "MOST_POSITIONS", 1000)
     with pytest.raises(ValueError, match="more than 1,000 positions"):
         solver_for(WORDS, RULES)
+
+
+def test_a_missing_open_spiel_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspiel", None)
+    openspiel.load.cache_clear()
+    with pytest.raises(RuntimeError, match=r"tic_tac_toe needs OpenSpiel: install the extra \[games\]"):
+        openspiel.load("tic_tac_toe")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"hard_mode": True}, "hard_mode is of Wordle, and the game is nim: use hard_mode False"),
+        ({"history": "chat"}, "history is of Wordle"),
+        ({"answers_file": "words.txt"}, "answers_file is of Wordle"),
+        ({"sample_words": 0}, "nim needs a number of tasks"),
+    ],
+)
+def test_parameters_of_wordle_are_refused_for_a_board_game(changes, sentence):
+    values = recipes.defaults("01_data_synthesis") | {"game": "nim"}
+    params.resolve("01_data_synthesis", values)
+    with pytest.raises(ValueError, match=sentence):
+        params.resolve("01_data_synthesis", values | changes)
