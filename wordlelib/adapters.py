@@ -53,7 +53,7 @@ def write_record(folder: str | Path, run: str | Path, player: str) -> None:
         "data": digest,
         "stage": players.MODEL_FOLDERS[player].removesuffix("/model"),
         "steps": max((row["step"] for row in rows), default=None),
-        "parents": lineage(parent),
+        "parents": [] if player == "sft" and not _is_trained(parent) else lineage(parent),
     }
     write_json(folder / RECORD, record)
 
@@ -75,10 +75,9 @@ def read_record(folder: str | Path) -> dict[str, Any]:
 
 
 def lineage(folder: Path) -> list[dict[str, str]]:
-    """A trained model and its parents, the nearest first; empty for one that was not trained here."""
-    if not _is_trained(folder):
-        return []
-    return [{"name": _name(folder), "weights": weights_of(folder)}, *read_record(folder)["parents"]]
+    """A model and, as far as its record says, its parents, the nearest first."""
+    older = read_record(folder)["parents"] if _is_trained(folder) else []
+    return [{"name": _name(folder), "weights": weights_of(folder)}, *older]
 
 
 def _name(folder: Path) -> str:
