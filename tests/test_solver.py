@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from wordlelib.game import Game, Turn, encode_history, hard_mode_violation, is_consistent, score
 from wordlelib.rules import rules_for
 from wordlelib.solver import (
+    LOST,
     OPTIMAL_TOTALS,
     POLICIES,
     Solver,
@@ -24,7 +25,10 @@ from wordlelib.solver import (
     pattern_text,
     random_consistent,
 )
-from wordlelib.words import Words, sample_words
+from wordlelib.words import Words, load_words, sample_words
+
+TINY_WORDS = sample_words(load_words(), 40)
+TINY = Solver(TINY_WORDS, rules_for(TINY_WORDS))
 
 MATRIX_SHA256 = "718b305dae9c30175e2fce137ba91c899455300c7fbd84d16a0c375c3ecfc585"
 
@@ -264,3 +268,42 @@ def test_other_alphabet_and_length():
     assert set(guess_counts(solver, greedy).values()) == {1, 2}
     words = Words(("letter", "settle", "better"), ("letter", "settle", "better"))
     assert sum(guess_counts(Solver(words, rules_for(words)), greedy).values()) == 5
+
+
+def fewest_by_hand(words, left):
+    """Guesses in all of the best consistent play, by trying everything; a lost game counts as LOST."""
+    if left == 1:
+        return 1 + LOST * (len(words) - 1)
+    return min(
+        len(words)
+        + sum(
+            fewest_by_hand([w for w in words if w != guess and score(guess, w) == feedback], left - 1)
+            for feedback in {score(guess, word) for word in words if word != guess}
+        )
+        for guess in words
+    )
+
+
+@given(data=st.data(), left=st.integers(1, 4))
+def test_few_candidates_are_played_to_the_end_with_the_fewest_guesses(data, left):
+    places = data.draw(st.sets(st.integers(0, len(TINY.universe) - 1), min_size=1, max_size=6))
+    candidates = np.array(sorted(places))
+    fewest, best = TINY.fewest_guesses(candidates, left)
+    assert fewest == fewest_by_hand([TINY.universe[place] for place in candidates], left)
+    assert best and set(best) <= set(range(len(candidates)))
+
+
+def test_consistent_play_that_looks_to_the_end_needs_fewer_guesses_than_the_most_telling_word(full):
+    """On the whole list it opens with slate and loses 5 games, where the most telling word loses 11."""
+
+    def patient(solver, history, rng):
+        left = solver.candidates(history)
+        return solver.universe[left[solver.fewest_guesses(left, solver.rules.turns - len(history))[1][0]]]
+
+    def telling(solver, history, rng):
+        left = solver.candidates(history)
+        return solver.universe[left[np.argmax(solver.information(solver.universe_rows[left], left).round(9))]]
+
+    found = {policy: list(guess_counts(full, policy).values()) for policy in (patient, telling)}
+    assert [(sum(counts), counts.count(7)) for counts in found.values()] == [(8153, 5), (8330, 11)]
+    assert patient(full, (), None) == "slate" and telling(full, (), None) == "raise"

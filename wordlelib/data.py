@@ -194,9 +194,9 @@ class Job(NamedTuple):
     """Rows to make in one piece: the same for the same job, in whatever process it runs.
 
     words, rules: what the solver knows. secrets: whose games are played. n: rows before duplicates are
-    removed. seeds: of the states and of the teacher's draws. mix, candidates, guess_place: as for `build`;
-    without a guess_place the rows are GRPO states. known: real words, which no non-word may equal.
-    given: rows of another teacher in place of the solver's.
+    removed. seeds: of the states and of the teacher's draws. mix, candidates, solver_guess, guess_place: as
+    for `build`; without a guess_place the rows are GRPO states. known: real words, which no non-word may
+    equal. given: rows of another teacher in place of the solver's.
     """
 
     words: Words
@@ -206,6 +206,7 @@ class Job(NamedTuple):
     seeds: tuple[str, str]
     mix: dict[str, float]
     candidates: int
+    solver_guess: str
     guess_place: str | None
     known: frozenset[str]
     count_tokens: CountTokens | None
@@ -227,8 +228,8 @@ class Made(NamedTuple):
 
 
 @lru_cache(maxsize=2)
-def _solver(words: Words, rules: Rules) -> Solver:
-    return solver_for(words, rules)
+def _solver(words: Words, rules: Rules, solver_guess: str) -> Solver:
+    return solver_for(words, rules, solver_guess)
 
 
 def _job_rows(job: Job) -> Iterator[tuple[int, Row]]:
@@ -237,7 +238,7 @@ def _job_rows(job: Job) -> Iterator[tuple[int, Row]]:
         yield len(decode_history(row["history"])) + 1, row
     if job.given or not job.n:
         return
-    solver = _solver(job.words, job.rules)
+    solver = _solver(job.words, job.rules, job.solver_guess)
     rng, guessed = random.Random(job.seeds[1]), Counter()
     for history, secret, source in make_states(solver, job.secrets, job.n, job.seeds[0], job.mix, job.known):
         if job.guess_place:
@@ -383,6 +384,7 @@ def build(
     states: int,
     seed: int = 0,
     candidates: int = 3,
+    solver_guess: str = "information",
     guess_place: str = "last",
     mix: dict[str, float] = MIX,
     count_tokens: CountTokens | None = None,
@@ -393,8 +395,9 @@ def build(
 
     source: what gave the lists of `rules`, of Wordle the arguments of `game_words` (None: the shipped ones).
     rows, states: how many SFT rows and GRPO states are made before duplicates are removed.
-    candidates: words in the thinking, at most; guess_place: whether the guess is the `first` or the
-    `last` of them. mix: shares by source, as for `make_states`.
+    candidates: words in the thinking, at most; solver_guess: which of them is guessed, as `Solver` has it;
+    guess_place: whether the guess is the `first` or the `last` of them. mix: shares by source, as for
+    `make_states`.
     count_tokens: tokens of each chat, with the generation prompt when its last message is the user's;
     None leaves the token lengths out. Above `SHARD` rows other processes call it, so that it must be one
     that can be pickled. taught: rows and games in place of the solver's, which then makes the states alone;
@@ -423,8 +426,9 @@ def build(
             end = f" shard {number}" if number else ""
             seeds = (f"{part} {seed}{end}", f"{part} labels {seed}{end}")
             file = Path(temporary) / f"{part}-{number}.jsonl"
-            of = (named, rules, tuple(secrets), min(SHARD, n - start), seeds, mix, candidates, guess_place)
-            made.append(Job(*of, words.dictionary, count_tokens, file))
+            of = (named, rules, tuple(secrets), min(SHARD, n - start), seeds, mix)
+            how = (candidates, solver_guess, guess_place)
+            made.append(Job(*of, *how, words.dictionary, count_tokens, file))
         return made
 
     val_rows = VAL_ROWS_PER_SECRET * len(split.val)
@@ -443,7 +447,8 @@ def build(
     if taught:
         games = taught.games
     else:
-        games = list(traces(_solver(named, rules), split.train, seed, candidates, guess_place))
+        solver = _solver(named, rules, solver_guess)
+        games = list(traces(solver, split.train, seed, candidates, guess_place))
     _write_traces(folder / "traces.csv", games)
     card = {
         "rules": rules.to_dict(),
@@ -457,6 +462,7 @@ def build(
         "seed": seed,
         "mix": mix,
         "candidates": candidates,
+        "solver_guess": solver_guess,
         "guess_place": guess_place,
         "files": files | {"traces": {"games": len(games), "rows": sum(len(game["turns"]) for game in games)}},
         "split_sizes": {name: len(part) for name, part in split._asdict().items()},

@@ -198,7 +198,7 @@ def _words_of(rules: BoardRules, source: dict[str, Any]) -> Tasks:
 
 
 @solver.solver_for.register
-def _solver_for(words: Tasks, rules: Rules) -> Search:
+def _solver_for(words: Tasks, rules: Rules, teacher: str = "information") -> Search:
     return Search(words, rules)
 
 

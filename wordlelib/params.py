@@ -178,6 +178,11 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "n_rows": Param(int, "SFT rows before duplicates are removed", "rows", 1),
         "n_states": Param(int, "GRPO states before duplicates are removed", "rows", 1),
         "candidates": Param(int, "words spelled out in the thinking, at most", "words", 1, 10),
+        "solver_guess": Param(
+            str,
+            "the consistent word that the solver guesses: most information now, or fewest guesses to the end",
+            choices=("information", "fewest"),
+        ),
         "guess_place": Param(str, "where the guess stands among these words", choices=("first", "last")),
         "non_words": Param(
             str,
@@ -430,7 +435,7 @@ def _check_board(stage: str, values: dict[str, Any]) -> None:
         "history": "fresh",
         "teacher": "solver",
     }
-    for name, value in {**texts, "hard_mode": False}.items():
+    for name, value in {**texts, "solver_guess": "information", "hard_mode": False}.items():
         if values[name] != value:
             raise ValueError(
                 f"{stage}: {name} is of Wordle, and the game is {values['game']}: use {name} {value!r}"

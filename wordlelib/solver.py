@@ -1,5 +1,6 @@
 """The solver: all feedback in one matrix, exact candidate sets, information, baseline policies."""
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from functools import lru_cache, singledispatch
@@ -118,17 +119,30 @@ def _part_sizes(codes: np.ndarray, n_codes: int) -> np.ndarray:
     return sizes
 
 
+# How the candidates are searched for the fewest guesses to the end.
+EXACT = 12  # candidates up to which every one of them is tried as the guess
+BEAM = 5  # of more, as many of those with most information
+LOST = 20  # guesses that a lost game counts for, so that a trap is worth a longer way round
+
+
+def _guesses_of_few(n: int, left: int) -> int:
+    """Guesses that one or two candidates take in all, or any number of them with one guess left."""
+    return 1 + LOST * (n - 1) if left == 1 else 2 * n - 1
+
+
 class Solver:
     """Frozen tables of one game, and what they say about a history.
 
     guesses: the allowed words. universe: the words a consistent player believes possible
-    (`rules.universe`). matrix: their feedback codes [guesses, universe]. row: word to matrix row.
+    (`rules.universe`). matrix: their feedback codes [guesses, universe]. row: word to matrix row;
+    universe_rows: that of each word of the universe. teacher: which consistent word a teacher guesses, the
+    one with most information now (`information`) or with the fewest guesses to the end (`fewest`).
     Candidates are ascending indices into `universe`. Everything is total: a history that no word
     fits has no candidates and zero bits.
     """
 
-    def __init__(self, words: Words, rules: Rules) -> None:
-        self.words, self.rules = words, rules
+    def __init__(self, words: Words, rules: Rules, teacher: str = "information") -> None:
+        self.words, self.rules, self.teacher = words, rules, teacher
         self.guesses = words.allowed
         self.universe = words.answers if rules.universe == "answers" else words.allowed
         self.matrix = pattern_matrix(self.guesses, self.universe)
@@ -137,6 +151,7 @@ class Solver:
         self._columns = np.ascontiguousarray(self.matrix.T)
         self.row = {word: row for row, word in enumerate(self.guesses)}
         self._letters = _letters(self.guesses, words.length)
+        self.universe_rows = np.array([self.row[word] for word in self.universe])
         self._pools = {
             "allowed": np.arange(len(self.guesses)),
             "answers": np.array([self.row[word] for word in words.answers]),
@@ -147,6 +162,7 @@ class Solver:
         # Bounded, so that memory stays flat however many games are played.
         self._candidates = lru_cache(maxsize=8192)(self._find_candidates)
         self._best = lru_cache(maxsize=4096)(self._find_best)
+        self._fewest = lru_cache(maxsize=1 << 17)(self._find_fewest)
 
     def codes(self, guess: str) -> np.ndarray:
         """Feedback codes [universe] of any word of the right length, also one not in the list."""
@@ -254,6 +270,37 @@ class Solver:
             guess = min(tied, key=lambda word: (word not in possible, word))
         return guess, self.bits(guess, candidates)
 
+    def fewest_guesses(self, candidates: np.ndarray, left: int) -> tuple[int, tuple[int, ...]]:
+        """Consistent play to the end, by which the candidates take the fewest guesses in all.
+
+        Every guess is a candidate, and `left` guesses are left; a lost game counts as `LOST`. Returns that
+        number and the places, among the candidates, of the equally good next guesses. Exact up to `EXACT`
+        candidates; of more, the `BEAM` with most information are tried, and beyond them the one with most.
+        """
+        return self._fewest(np.asarray(candidates, dtype=np.intp).tobytes(), left, BEAM)
+
+    def _find_fewest(self, key: bytes, left: int, beam: int) -> tuple[int, tuple[int, ...]]:
+        candidates = np.frombuffer(key, dtype=np.intp)
+        n = len(candidates)
+        if left == 1 or n <= 2:
+            return _guesses_of_few(n, left), tuple(range(n))
+        rows, tried, fewest, best = self.universe_rows[candidates], range(n), math.inf, []
+        if n > EXACT:
+            tried = np.argsort(-self.information(rows, candidates).round(9), kind="stable")[:beam].tolist()
+        pair = _guesses_of_few(2, left - 1)
+        for place in tried:
+            codes = self.matrix[rows[place], candidates]
+            sizes = np.bincount(codes)
+            # the guess itself needs no other; of most parts one or two words are left
+            total = n + np.count_nonzero(sizes == 1) - 1 + pair * np.count_nonzero(sizes == 2)
+            for code in np.flatnonzero(sizes > 2):
+                total += self._fewest(candidates[codes == code].tobytes(), left - 1, 1)[0]
+            if total < fewest:
+                fewest, best = total, []
+            if total == fewest:
+                best.append(place)
+        return fewest, tuple(best)
+
     def lookahead(self, history: History | str) -> dict[str, int | str | float]:
         """What a reward needs to know of a state besides its candidates, computed once a state."""
         guess, bits = self.best_guess(history)
@@ -262,9 +309,9 @@ class Solver:
 
 
 @singledispatch
-def solver_for(words: Words, rules: Rules) -> Solver:
+def solver_for(words: Words, rules: Rules, teacher: str = "information") -> Solver:
     """What teachers, rewards and baseline players know of a game, by the type of its lists."""
-    return Solver(words, rules)
+    return Solver(words, rules, teacher)
 
 
 @singledispatch

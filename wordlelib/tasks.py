@@ -45,7 +45,8 @@ def make_row(
 
 def _of(source: Data, seed: int) -> dict[str, Any]:
     """The arguments of `make_row` by which a data folder was made; `seed` is the training's own."""
-    solver = solver_for(source.training_words, source.rules)
+    teacher = source.card.get("solver_guess", "information")  # data of before have no other
+    solver = solver_for(source.training_words, source.rules, teacher)
     own = {name: source.card[name] for name in ("mix", "candidates", "guess_place")}
     return {
         "solver": solver,

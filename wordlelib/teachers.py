@@ -43,18 +43,12 @@ BARREN = 1000  # games without a state in a row that mean that a source gives no
 SURE = 6  # with at most this many candidates the teacher always takes the best one
 
 
-@lru_cache(maxsize=16)
-def _universe_rows(solver: Solver) -> np.ndarray:
-    """The matrix row of each word of the universe."""
-    return np.array([solver.row[word] for word in solver.universe])
-
-
 @lru_cache(maxsize=1 << 14)
-def _best(solver: Solver, candidates: bytes) -> tuple[int, ...]:
-    """Places, among the candidates, of those that `solver_turn` guesses. Cached: openers and splits recur."""
+def _most_informative(solver: Solver, candidates: bytes) -> tuple[int, ...]:
+    """Places, among the candidates, of those with most information. Cached: openers and splits recur."""
     indices = np.frombuffer(candidates, dtype=np.intp)
     # Equal partitions must tie exactly, whatever the order in which they are summed.
-    bits = solver.information(_universe_rows(solver)[indices], indices).round(9)
+    bits = solver.information(solver.universe_rows[indices], indices).round(9)
     n_best = 2 if len(indices) > SURE else np.count_nonzero(bits == bits.max())
     return tuple(np.argsort(-bits, kind="stable")[:n_best].tolist())
 
@@ -70,9 +64,10 @@ def solver_turn(
 ) -> tuple[list[str], str]:
     """What the teacher thinks, up to `candidates` distinct consistent words, and which of them it guesses.
 
-    The guess is the consistent word with most information; while more than six are left, one of the
-    two best, so that games differ. Of equally good words it is the one `guessed` least often so far
-    (word to count), or any of them: the first in the alphabet would leave others without practice.
+    The guess is a consistent word, by `solver.teacher`: with the fewest guesses to the end, or with most
+    information; of the latter, while more than six are left, one of the two best, so that games differ. Of
+    equally good words it is the one `guessed` least often so far (word to count), or any of them: the first
+    in the alphabet would leave others without practice.
     The opener is always the best one: a student that opens the same way every time meets few states,
     and learns them well. The other words are drawn from the consistent ones and stand before it
     (`guess_place` last) or after it (first) in random order. When nothing is consistent, it is the first
@@ -83,7 +78,10 @@ def solver_turn(
     left = np.asarray(solver.candidates(history), dtype=np.intp)
     if not len(left):
         return [solver.guesses[0]], solver.guesses[0]
-    best = _best(solver, left.tobytes())
+    if solver.teacher == "fewest":
+        best = solver.fewest_guesses(left, solver.rules.turns - len(history))[1]
+    else:
+        best = _most_informative(solver, left.tobytes())
     rarity = {place: (guessed.get(solver.universe[left[place]], 0), rng.random()) for place in best}
     chosen = min(best, key=rarity.get) if history else best[0]
     drawn = rng.sample(range(len(left)), min(candidates, len(left)))
@@ -185,7 +183,7 @@ def _blind_guess(solver: Solver, history: History, pair: Sequence[int], rng: ran
     A consistent one if there is any, and the most telling of a few: as a student would play.
     """
     left = solver.candidates(history)
-    rows = _universe_rows(solver)
+    rows = solver.universe_rows
     for pool in (rows[left], rows):
         first, second = solver.matrix[np.ix_(pool, pair)].T
         if len(blind := pool[first == second]):
