@@ -22,7 +22,7 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: .venv/installed
 	$(BIN)/python -m wordlelib run --recipe cpu-demo --out $(RUN) --resume
 
-test: lint .venv/sweep .venv/track .venv/browser
+test: lint .venv/sweep .venv/track .venv/browser .venv/games
 	$(BIN)/python -m pytest
 
 # The pictures of README.md, from the system's Chromium
@@ -53,8 +53,8 @@ clean:
 	$(BIN)/python -m pip install --no-compile -e '.[train,lab,endpoint,test]'
 	@touch $@
 
-# For their tests only, the demo goes without: Ray (some 80 MB to fetch), the trackers (160 MB on disk) and
-# Playwright (some 45 MB to fetch; it drives the browser of the system).
-.venv/sweep .venv/track .venv/browser: .venv/installed
+# For their tests only, the demo goes without: Ray (some 80 MB to fetch), the trackers (160 MB on disk),
+# Playwright (some 45 MB to fetch; it drives the browser of the system) and OpenSpiel (16 MB).
+.venv/sweep .venv/track .venv/browser .venv/games: .venv/installed
 	$(BIN)/python -m pip install --no-compile -e '.[$(@F)]' || echo "No extra [$(@F)] here: its tests are skipped."
 	@touch $@

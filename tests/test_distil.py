@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 from conftest import KEY, ROOT, body, example, say
 
-from wordlelib import data, distil, endpoints, params, thinking
+from wordlelib import data, distil, endpoints, params, runs, thinking
+from wordlelib.__main__ import main
 from wordlelib.endpoints import Endpoint
 from wordlelib.evaluate import play_games
 from wordlelib.game import Turn, score
@@ -192,9 +193,9 @@ def config(**changes):
 
 def test_a_dry_run_shows_three_prompts_and_the_cost_and_asks_nothing(server, tmp_path, capsys):
     run = SimpleNamespace(config=config(), dir=tmp_path)
-    with pytest.raises(ValueError, match="a dry run ends here, and nothing was asked"):
-        distil.teach(run, WORDS, RULES, SPLIT, lambda chats: [1000] * len(chats))
+    assert distil.teach(run, WORDS, RULES, SPLIT, lambda chats: [1000] * len(chats)) is None
     shown = capsys.readouterr().out
+    assert "A dry run ends here, and nothing was asked" in shown
     assert shown.count("Turn ") == 3 and "21 games of 7 secrets" in shown
     numbers = re.findall(r"([\d,]+) (?:req|prompt t|comp)", shown)
     turns, prompts, answers = (int(number.replace(",", "")) for number in numbers)
@@ -207,6 +208,7 @@ def test_a_dry_run_shows_three_prompts_and_the_cost_and_asks_nothing(server, tmp
     ("changes", "sentence"),
     [
         ({"teacher": "endpoint"}, "needs endpoint"),
+        ({"dry_run": True}, "the solver costs nothing"),
         ({"endpoint": "http://x/v1"}, "needs endpoint"),
         ({"teacher": "endpoint", "endpoint": "x", "teacher_model": "m"}, "is no URL of a server"),
         (
@@ -265,3 +267,22 @@ def test_records_of_a_secret_are_lines_of_json(teacher, tmp_path):
     play(teacher, tmp_path / "a")
     lines = (tmp_path / "a" / f"{PLAYED[0]}.jsonl").read_text().splitlines()
     assert [json.loads(line)["secret"] for line in lines] == [PLAYED[0]] * 2
+
+
+def test_a_dry_run_ends_cleanly_and_is_no_finished_stage(teacher, tmp_path, capfd):
+    """Exit code 0, a whole notebook, nothing asked; stages after it are left out, and refuse its folder."""
+    out = tmp_path / "planned"
+    settings = {
+        **{"teacher": "endpoint", "endpoint": teacher.url, "teacher_model": "good", "sample_words": 40},
+        **{"test_secrets": 10, "val_secrets": 5, "dry_run": "true", "prompt_price": "2"},
+    }
+    options = [f"--set=01_data_synthesis.{name}={value}" for name, value in settings.items()]
+    asked = len(teacher.asked)
+    assert main(["run", "--recipe", "cpu-demo", "--out", str(out), *options]) == 0
+    stage = out / "01_data_synthesis"
+    runs.require_complete_notebook(stage / "01_data_synthesis.ipynb")
+    assert runs.status(stage)["status"] == runs.DRY_RUN and not (stage / data.CARD).exists()
+    assert "dollars" in capfd.readouterr().out and not (out / "02_sft").exists()
+    assert len(teacher.asked) == asked
+    with pytest.raises(ValueError, match=r"planned/01_data_synthesis was a dry run: run notebook 01"):
+        runs.finished_stage(out, "01_data_synthesis")

@@ -446,3 +446,33 @@ def test_a_killed_evaluation_goes_on_pays_nothing_twice_and_ends_in_a_table(serv
     assert "a game took" in capfd.readouterr().out
     assert main(evaluate(server, out, "--max-games", "7", "--secrets", "heldout")) == 2
     assert "was made with max_games=6, not 7" in capfd.readouterr().err
+
+
+def test_slots_of_requests_are_evenly_spaced(monkeypatch):
+    clock = iter([100.0, 100.0, 101.0, 130.0])
+    monkeypatch.setattr(endpoints.time, "monotonic", lambda: next(clock))
+    pace = endpoints.Pace(per_minute=20)
+    assert [pace.delay() for _ in range(4)] == [0.0, 3.0, 5.0, 0.0]
+    monkeypatch.undo()
+    assert [endpoints.Pace().delay() for _ in range(3)] == [0.0] * 3
+
+
+def test_every_request_takes_a_slot_retries_too(server):
+    class Counted(endpoints.Pace):
+        slots = 0
+
+        def delay(self):
+            self.slots += 1
+            return 0.0
+
+    def often_busy(handler, number):
+        if number % 3 == 1:
+            handler.reply(429, b"{}", {"retry-after": "0"})
+        else:
+            handler.reply(200, body("crane"))
+
+    server.answer = often_busy
+    endpoint = Endpoint(server.url, "good", KEY, 4, 30.0, Counted())
+    answers = complete(endpoint, [CHAT] * 6, list(range(6)), max_completion_length=50)
+    assert all(answer.text for answer in answers)
+    assert endpoint.pace.slots == sum(answer.requests for answer in answers) == len(server.asked) > 6

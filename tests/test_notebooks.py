@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from conftest import ROOT
 
-from wordlelib import params, recipes, runs
+from wordlelib import findings, params, players, recipes, report, runs
 from wordlelib.__main__ import main
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -198,6 +198,32 @@ def test_the_grpo_notebook_also_trains_on_the_lost_states_of_a_report(smallest, 
     asked = {"states": "fixed", "states_from": lost, "control": "false"}
     papermill("03_grpo", folder / "03_grpo.ipynb", run=tmp_path, **asked)
     assert runs.read_json(folder / "metrics.json")["steps"] == 2
+
+
+def test_a_board_game_passes_through_the_notebooks_of_wordle(tmp_path):
+    pytest.importorskip("pyspiel", reason="OpenSpiel is an optional extra: pip install -e .[games]")
+    own = {
+        "01_data_synthesis": {"game": "tic_tac_toe"},
+        "02_sft": {},
+        "03_grpo": {"preset": "outcome"},
+        "04_eval": {},
+    }
+    for stage, values in own.items():
+        (tmp_path / stage).mkdir()
+        path = papermill(stage, tmp_path / stage / f"{stage}.ipynb", run=tmp_path, **values)
+        runs.require_complete_notebook(path)
+    played = report.read_run(tmp_path)
+    metrics = played.metrics
+    assert played.rules.game == "tic_tac_toe"
+    assert metrics["greedy/all/win_rate"] > metrics["random_consistent/all/win_rate"]
+    steps = [row for row in runs.read_log(tmp_path / "03_grpo" / "log.jsonl") if "loss" in row]
+    assert steps and all("rewards/value/mean" in row for row in steps)
+    assert "tic_tac_toe" in (tmp_path / "03_grpo" / "model" / "README.md").read_text()
+    letters = "reads the letters of words, and this run played tic_tac_toe"
+    with pytest.raises(ValueError, match=f"the analysis {letters}"):
+        findings.Findings([tmp_path])
+    with pytest.raises(ValueError, match=f"a single game {letters}"):
+        players.saved_game(tmp_path / "03_grpo" / "model")
 
 
 def test_the_analysis_of_a_sweep_shows_its_table_its_figures_and_its_best_trial(tmp_path):

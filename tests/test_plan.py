@@ -249,7 +249,7 @@ def test_a_config_that_is_a_list_is_refused(tmp_path):
         (["--recipe", "qwen3-4b", "--gpu-gb", "0"], "--gpu-gb is 0; use the memory of your card in GB"),
         (["--recipe", "qwen3-4b", "--gpu-gb", "-1"], "--gpu-gb is -1; use"),
         (["--recipe", "qwen3-4b", "--gpu-gb", "nan"], "--gpu-gb is nan; use"),
-        (["--recipe", "qwen3-4b", "--gpu-gb", "80", "--set", "02_sft.rows=3"], "unknown parameter 'rows'"),
+        (["--recipe", "qwen3-4b", "--gpu-gb", "80", "--set", "02_sft.row=3"], "unknown parameter 'row'"),
         (["--recipe", "qwen3-4b", "--gpu-gb", "80", "--set", "07_x.rows=3"], "has no stage '07_x'"),
         (["--recipe", "qwen3-4b", "--gpu-gb", "80", "--set", "02_sft.adapter=none"], "needs an adapter"),
     ],

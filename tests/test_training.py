@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import socket
 import statistics
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import torch
 import trl
 
-from wordlelib import callbacks, data, evaluate, models, players, runs, trackers, training
+from wordlelib import callbacks, data, evaluate, models, players, runs, tasks, trackers, training
 from wordlelib.callbacks import SkipNonFinite
 from wordlelib.game import Turn, encode_history, score
 from wordlelib.prompts import completion, messages
@@ -723,3 +724,42 @@ def test_wandb_is_offline_unless_the_environment_asks(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "online")
     trackers.prepare("wandb", open_run(tmp_path, SFT))
     assert os.environ["WANDB_MODE"] == "online"
+
+
+# Tasks instead of files --------------------------------------------------------------------------
+
+
+def test_sft_and_grpo_train_on_tasks_without_their_files(source, game, tmp_path):
+    """Ever new rows from the data card alone; a stopped training goes on with the rows that were to come."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in ("card.json", "sft_val.jsonl"):
+        shutil.copy(source.folder / name, folder)
+    card = data.load(folder)
+    tokenizer = models.nano_tokenizer(card.rules)
+
+    def sft(folder, model, resumed=False, **changes):
+        run = open_run(folder, {**SFT, "rows": "tasks", **changes}, resumed)
+        rows = tasks.sft_rows(card, run.config)
+        return training.sft(model, tokenizer, rows, card.rows("sft_val"), run.config, run)
+
+    whole, parts = models.nano_model(tokenizer), models.nano_model(tokenizer)
+    start = flat(whole)
+    metrics = sft(tmp_path / "whole", whole, max_steps=6, save_every=3)
+    assert metrics["steps"] == 6 and not torch.equal(start, flat(whole))
+    sft(tmp_path / "parts", models.nano_model(tokenizer), max_steps=6, save_every=3)
+    shutil.rmtree(tmp_path / "parts" / "checkpoints" / "checkpoint-6")
+    assert sft(tmp_path / "parts", parts, resumed=True, max_steps=6, save_every=3)["steps"] == 6
+    assert torch.allclose(flat(whole), flat(parts), atol=1e-5)
+
+    run = open_run(tmp_path / "grpo", {**GRPO, "states": "tasks"})
+    states, asked = tasks.states(card, game, run.config), []
+    assert states(7) == states(7) != states(8)
+
+    def counted(number):
+        asked.append(number)
+        return states(number)
+
+    metrics = training.grpo(whole, tokenizer, counted, card.split.train, game, run.config, run)
+    assert metrics["steps"] == 2
+    assert sorted(set(asked))[:4] == [0, 1, 2, 3]  # two states in each of two steps

@@ -1,4 +1,4 @@
-"""Command line: `python -m wordlelib run|sweep|plan|eval|play|export|convert|report|bench|parameters`.
+"""Command line: `python -m wordlelib run|sweep|plan|eval|play|export|convert|adapters|report|bench|…`.
 
 Exit codes: 0 done, 1 a notebook or a trial stopped, a recipe does not fit the card or checked rows break a
 rule, 2 wrong use (one sentence on standard error), 130 interrupted.
@@ -207,6 +207,15 @@ def export_model(args: argparse.Namespace) -> None:
     print(said)
 
 
+def show_adapters(args: argparse.Namespace) -> None:
+    """Print which adapter, or model with all its weights, was trained on what."""
+    from wordlelib import adapters, report
+
+    if not (rows := adapters.table(args.folders)):
+        raise ValueError(f"no trained model in or below {', '.join(map(runs.shown_path, args.folders))}")
+    print(report.aligned([list(rows[0]), *(list(row.values()) for row in rows)]))
+
+
 def convert(args: argparse.Namespace) -> int:
     """Check games or training rows of others row by row, and write the good ones in another form."""
     from wordlelib import data, formats
@@ -376,6 +385,9 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("target", type=Path, nargs="?", help="file or folder to make; without it only check")
     sub.add_argument("--to", choices=params.DATA_FORMS, default="sft", help="form of the rows (sft)")
     sub.add_argument("--data", type=Path, help="01_data_synthesis folder whose lists, rules and split hold")
+
+    sub = command("adapters", show_adapters, "which adapter was trained on what")
+    sub.add_argument("folders", nargs="+", type=local_folder, help="run folders, or folders that hold some")
 
     sub = command("report", report_runs, "the results table of runs or of a sweep")
     sub.add_argument("runs", nargs="*", type=local_folder, help="run folders, or folders of sweeps")

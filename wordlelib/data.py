@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 from itertools import compress, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ from wordlelib.game import History, decode_history, encode_history
 from wordlelib.prompts import completion, messages
 from wordlelib.rules import Rules, rules_for
 from wordlelib.runs import Run, finished_stage, project_path, read_json, read_yaml, replacing, write_json
-from wordlelib.solver import Solver
+from wordlelib.solver import Solver, solver_for
 from wordlelib.teachers import MIX, make_states, solver_turn, traces
 from wordlelib.words import Split, Words, load_words, require_disjoint, sample_words, split_secrets, without
 
@@ -158,6 +158,12 @@ def game_words(
     return sample_words(words, sample, sample_seed) if sample else words
 
 
+@singledispatch
+def words_of(rules: Rules, source: dict[str, Any]) -> Words:
+    """The lists of a game, loaded again from its rules and what its data card calls their source."""
+    return game_words(**source, alphabet=rules.alphabet)
+
+
 def _check_words(words: Words, rules: Rules, where: str) -> None:
     for name, found in words.sha256.items():
         if found != (wanted := getattr(rules, f"{name}_sha256")):
@@ -224,7 +230,7 @@ class Made(NamedTuple):
 
 @lru_cache(maxsize=2)
 def _solver(words: Words, rules: Rules, solver_guess: str) -> Solver:
-    return Solver(words, rules, solver_guess)
+    return solver_for(words, rules, solver_guess)
 
 
 def _job_rows(job: Job) -> Iterator[tuple[int, Row]]:
@@ -388,7 +394,7 @@ def build(
 ) -> dict[str, Any]:
     """Make all training data of a game in `folder` and return its card; same arguments, same files.
 
-    source: the arguments of `game_words` that gave the lists of `rules` (None: the shipped lists).
+    source: what gave the lists of `rules`, of Wordle the arguments of `game_words` (None: the shipped ones).
     rows, states: how many SFT rows and GRPO states are made before duplicates are removed.
     candidates: words in the thinking, at most; solver_guess: which of them is guessed, as `Solver` has it;
     guess_place: whether the guess is the `first` or the `last` of them. mix: shares by source, as for
@@ -403,7 +409,7 @@ def build(
     when a process was ended.
     """
     folder, source = Path(folder), source or {}
-    words = game_words(**source, alphabet=rules.alphabet)
+    words = words_of(rules, source)
     _check_words(words, rules, "data")
     _check_split(split, words, "data")
     folder.mkdir(parents=True, exist_ok=True)
@@ -469,6 +475,21 @@ def build(
     return read_card(folder)
 
 
+def counts(card: dict[str, Any]) -> dict[str, int]:
+    """The metrics of a data card; none of an empty one, after a dry run."""
+    if not card:
+        return {}
+    files, sizes = card["files"], card["split_sizes"]
+    return {
+        "rows": files["sft"]["rows"],
+        "duplicates_removed": files["sft"]["duplicates_removed"],
+        "states": files["states"]["rows"],
+        "train_secrets": sizes["train"],
+        "val_secrets": sizes["val"],
+        "heldout_secrets": sizes["test"],
+    }
+
+
 def read_card(folder: str | Path) -> dict[str, Any]:
     """The data card. FileNotFoundError when it is missing, ValueError when it is not whole."""
     path = Path(folder) / CARD
@@ -483,7 +504,7 @@ def read_card(folder: str | Path) -> dict[str, Any]:
 def card_words(card: dict[str, Any]) -> Words:
     """The word lists that a card names, loaded (and sampled) again and checked by their hashes."""
     rules = Rules.from_dict(card["rules"])
-    words = game_words(**card["words"]["source"], alphabet=rules.alphabet)
+    words = words_of(rules, card["words"]["source"])
     _check_words(words, rules, "data card")
     return words
 

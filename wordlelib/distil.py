@@ -195,21 +195,21 @@ def teach(
     rules: Rules,
     split: Split,
     count_tokens: Callable[[list[Chat]], list[int]],
-) -> Taught:
-    """Print the plan, let the model of the parameters play, and choose what is worth learning.
+) -> Taught | None:
+    """Print the plan and, unless it is a dry run (None), let the model of the parameters play, and choose
+    what is worth learning.
 
     Writes `teacher/` (see the module), `teacher.csv` (one secret a row), and the secrets that were won at
-    least once and never as `teacher_won.txt` and `teacher_lost.txt`. Raises ValueError after the plan of a
-    dry run, and when no game of a training secret is worth learning; else as
-    `endpoints.connect` and `play` do.
+    least once and never as `teacher_won.txt` and `teacher_lost.txt`. Raises ValueError when no
+    game of a training secret is worth learning; else as `endpoints.connect` and `play` do.
     """
     config = run.config
     print(plan(words, rules, split, config, count_tokens))
     if config.dry_run:
-        raise ValueError(
-            "a dry run ends here, and nothing was asked: set dry_run=False to let the model play"
-        )
-    endpoint = connect(config.endpoint, config.teacher_model, config.concurrency, config.timeout)
+        print("\nA dry run ends here, and nothing was asked: set dry_run=False to let the model play.")
+        return None
+    limits = (config.concurrency, config.timeout, config.requests_per_minute)
+    endpoint = connect(config.endpoint, config.teacher_model, *limits)
     secrets = secrets_of(split, config)
     games = play(
         run.dir / FOLDER,

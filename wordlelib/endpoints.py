@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
@@ -43,19 +44,38 @@ class Answer(NamedTuple):
     seconds: float = 0.0
 
 
+class Pace:
+    """When requests may be sent: evenly spaced, `per_minute` at most (0: at once), for all threads."""
+
+    def __init__(self, per_minute: int = 0) -> None:
+        self.interval = 60 / per_minute if per_minute else 0.0
+        self._free, self._lock = 0.0, threading.Lock()
+
+    def delay(self) -> float:
+        """Take the next slot; the seconds until then."""
+        with self._lock:
+            now = time.monotonic()
+            slot = max(now, self._free)
+            self._free = slot + self.interval
+        return slot - now
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """A model on a server. concurrency: requests under way at once. timeout: seconds for one answer, its
-    retries included."""
+    retries included, but not the wait for the first slot of `pace`."""
 
     url: str
     model: str
     key: str = field(repr=False)
     concurrency: int = 16
     timeout: float = 120.0
+    pace: Pace = field(default_factory=Pace)
 
 
-def connect(url: str, model: str, concurrency: int = 16, timeout: float = 120.0) -> Endpoint:
+def connect(
+    url: str, model: str, concurrency: int = 16, timeout: float = 120.0, requests_per_minute: int = 0
+) -> Endpoint:
     """The model `model` of the server at `url`, once both are seen to be there.
 
     A model that the server does not list (names may be short for others) is asked for one word. Raises
@@ -72,7 +92,7 @@ def connect(url: str, model: str, concurrency: int = 16, timeout: float = 120.0)
         )
     if not (key.isascii() and key.isprintable()):
         raise ValueError(f"{KEY} holds characters that no key has: copy it again")
-    endpoint = Endpoint(url, model, key, concurrency, timeout)
+    endpoint = Endpoint(url, model, key, concurrency, timeout, Pace(requests_per_minute))
     _in_thread(_check_model(endpoint))
     return endpoint
 
@@ -219,6 +239,8 @@ def _client(endpoint: Endpoint, **options: Any) -> Any:
 
     async def count(request: Any) -> None:
         if counter := _sent.get(None):
+            if counter[0]:  # a retry; the first request has waited already, outside its time limit
+                await asyncio.sleep(endpoint.pace.delay())
             counter[0] += 1
 
     # At the level DEBUG it logs the headers of a response, in which a server may send back the key.
@@ -237,6 +259,7 @@ async def _ask_all(
 
     async def one(client: Any, place: int) -> Answer:
         async with places:
+            await asyncio.sleep(endpoint.pace.delay())
             answer = await _ask(endpoint, client, chats[place], options[place])
         on_answer(place, answer)
         return answer

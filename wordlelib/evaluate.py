@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wordlelib.data import read_jsonl, write_jsonl
-from wordlelib.game import Game, History, Turn, is_consistent, is_win, judge, score, take_turn
+from wordlelib.game import Game, History, Turn, is_consistent, is_win, reset, score
 from wordlelib.players import FAILED, Failed, Player
 from wordlelib.prompts import Parsed, parse_guess
 from wordlelib.rules import Rules
@@ -72,7 +72,7 @@ def iter_games(
         block = secrets[start : start + at_once]
         seeds = [game_seed(seed, start + i) for i in range(len(block))]
         games = [
-            Game(words, rules, secret, _opening(secret, preplayed, s, words, rules))
+            reset(words, rules, secret, _opening(secret, preplayed, s, words, rules))
             for secret, s in zip(block, seeds, strict=True)
         ]
         given = [len(game.history) for game in games]
@@ -82,7 +82,7 @@ def iter_games(
             _check_texts(texts, len(playing), name)
             for i, text in zip(playing, texts, strict=True):
                 terms[i].append(rewards(text, games[i].history, games[i].secret) if rewards else {})
-                games[i].play(*parsed(text, rules), str(text))
+                step(games[i], text)
             if on_turn:
                 on_turn(start + sum(game.done for game in games), len(secrets))
         for game, s, n, turn_terms in zip(games, seeds, given, terms, strict=True):
@@ -142,6 +142,7 @@ def game_record(
         "seed": seed,
         "rules": game.rules.digest,
         "preplayed": preplayed,
+        **({} if game.rules.game == Rules.game else {"game": game.rules.game}),
     }
 
 
@@ -150,8 +151,14 @@ def _check_lists(secrets: Sequence[str], words: Words, rules: Rules) -> None:
     ruled = {"answers": rules.answers_sha256, "allowed": rules.allowed_sha256}
     if rules.lexicon == "full" and ruled != words.sha256:
         raise ValueError(f"{words!r} are not the word lists of the rules; load the lists that they name")
-    if unknown := [secret for secret in secrets if secret not in words.dictionary]:
+    playable = (words.dictionary, words.answers)  # the tasks of other games are no guesses
+    if unknown := [secret for secret in secrets if not any(secret in part for part in playable)]:
         raise ValueError(f"secret {unknown[0]!r} is not an allowed guess, so its game cannot be won")
+
+
+def step(game: Game, text: str) -> Turn:
+    """One turn of a game in play, from what a player returned."""
+    return game.play(*parsed(text, game.rules), str(text))
 
 
 def parsed(text: str, rules: Rules) -> Parsed:
@@ -178,7 +185,11 @@ def _opening(
             raise ValueError(f"{preplayed} pre-played turns leave none of {rules.turns}; use fewer")
         return _random_turns(secret, preplayed, random.Random(f"preplayed/{seed}"), words, rules)
     history = tuple(preplayed.get(secret, ()))
-    if Game(words, rules, secret, history).done:
+    if history and rules.game != Rules.game:
+        raise ValueError(
+            f"histories can be pre-played in Wordle alone: in {rules.game} give a number of turns"
+        )
+    if reset(words, rules, secret, history).done:
         raise ValueError(f"the pre-played game of {secret!r} is already over")
     if any(turn.feedback not in (None, turn.guess and score(turn.guess, secret)) for turn in history):
         raise ValueError(f"the pre-played feedback of {secret!r} is not that of this secret")
@@ -188,11 +199,10 @@ def _opening(
 def _random_turns(secret: str, n: int, rng: random.Random, words: Words, rules: Rules) -> History:
     history: History = ()
     for _ in range(n):
-        drawn = (rng.choice(words.allowed) for _ in range(TRIES))
-        legal = (w for w in drawn if w != secret and judge(w, history, words, rules) == "ok")
-        if (word := next(legal, None)) is None:
-            break
-        history += (take_turn(word, "ok", "", secret, history, words, rules),)
+        game = reset(words, rules, secret, history)
+        drawn = (game.turn(rng.choice(words.allowed), "ok", "") for _ in range(TRIES))
+        longer = ((*history, turn) for turn in drawn if turn.feedback is not None)
+        history = next((h for h in longer if not reset(words, rules, secret, h).done), history)
     return history
 
 
@@ -277,11 +287,11 @@ def summarise(records: Iterable[Record]) -> dict[str, float | int | None]:
     denominator of every share is the number of turns that the player took, pre-played ones left
     out: malformed_share (no guess), nonword_share (guess not in the dictionary), invalid_share (both,
     and broken hard mode), repeat_share (a guess made before in the game, legal or not),
-    inconsistent_share (legal but not consistent with all feedback). preplayed: pre-played turns
-    of all games; `retries` and `discarded` stand there only if any game had some (CONDITIONS). Raises
+    inconsistent_share (legal but not consistent with all feedback; of Wordle alone). preplayed: pre-played
+    turns of all games; `retries` and `discarded` stand there only if any game had some (CONDITIONS). Raises
     ValueError for records of several players or rules.
     """
-    won, counted = [], []
+    won, counted, wordle = [], [], True
     seen: dict[str, set] = {"player": set(), "rules": set()}
     kinds, easier = Counter(), Counter()
     for record in records:
@@ -289,6 +299,7 @@ def summarise(records: Iterable[Record]) -> dict[str, float | int | None]:
         if number := won_in(record):
             won.append(number)
         kinds.update(_turn_kinds(record))
+        wordle = wordle and "game" not in record
         easier.update({name: record.get(name) or 0 for name in CONDITIONS})
         for name, values in seen.items():
             values.add(record[name])
@@ -310,7 +321,7 @@ def summarise(records: Iterable[Record]) -> dict[str, float | int | None]:
         "nonword_share": _ratio(kinds["nonword"], turns),
         "invalid_share": _ratio(kinds["invalid"], turns),
         "repeat_share": _ratio(kinds["repeat"], turns),
-        "inconsistent_share": _ratio(kinds["inconsistent"], turns),
+        "inconsistent_share": _ratio(kinds["inconsistent"], turns) if wordle else None,
         "preplayed": easier["preplayed"],
         **{name: easier[name] for name in CONDITIONS[1:] if easier[name]},
     }
@@ -331,7 +342,7 @@ def _turn_kinds(record: Record) -> Counter:
         kinds["nonword"] += turn.rule == "not_a_word"
         kinds["invalid"] += turn.feedback is None
         kinds["repeat"] += turn.guess is not None and any(turn.guess == past.guess for past in before)
-        kinds["inconsistent"] += inconsistent(turn, before)
+        kinds["inconsistent"] += "game" not in record and inconsistent(turn, before)
     return kinds
 
 

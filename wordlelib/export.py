@@ -61,12 +61,16 @@ TRAINED_HOW = {
 }
 RESULTS_READ = """\
 Wins with Wilson's 95% interval; a lost game counts as one guess more than its turns. `random_consistent`
-plays any word that fits all feedback, `greedy` is a one-step solver: both choose from the word lists, the
-model writes freely."""
+plays any word that fits all feedback (of a board game, any legal move), `greedy` is a one-step solver (the
+best move): both choose from lists, the model writes freely."""
 LEXICON = {
     "full": "training text may name held-out words, but no training game has one as its secret",
     "train": "held-out words appear in no training text",
 }
+BOARD_LIMITS = """\
+- It knows this game, this prompt and an opponent that moves at random: the teacher's moves are the best
+  against that one. Tasks differ in the opponent's replies alone, so held-out ones have positions of training.
+- It can name moves that are not legal: check every one."""
 LIMITS = """\
 - A base model from a hub has seen such word lists in its pre-training: "held out" means held out from this
   training, not unknown to the model. The nano model starts from nothing and has seen only its data.
@@ -85,17 +89,21 @@ def write_card(folder: str | Path, run: str | Path, player: str, note: str = "")
     import yaml
 
     run = Path(run)
-    front = yaml.safe_dump(_front_matter(Path(folder), run, player), sort_keys=False, allow_unicode=True)
+    card = data.read_card(run / "01_data_synthesis")
+    game = card["rules"].get("game")  # Wordle without one
+    plays = f"{game} one move" if game else "Wordle one guess"
+    front_matter = _front_matter(Path(folder), run, player, game or "wordle")
+    front = yaml.safe_dump(front_matter, sort_keys=False, allow_unicode=True)
     sections = (
-        f"# Wordle player: {base_name(run)} after {TRAINED_BY[player]}",
-        "A language model that plays Wordle one guess at a time. It was trained with the Wordle workbook: "
+        f"# {game or 'Wordle'} player: {base_name(run)} after {TRAINED_BY[player]}",
+        f"A language model that plays {plays} at a time. It was trained with the Wordle workbook: "
         f"{TRAINED_HOW[player]}.",
         note,
-        f"## Data\n\n{_data(data.read_card(run / '01_data_synthesis'))}",
+        f"## Data\n\n{_board_data(card) if game else _data(card)}",
         f"## Training\n\n{_training(run, player)}",
         f"## Results\n\n{_results(run, player)}",
         f"## How to use\n\n{_usage(Path(folder), run)}",
-        f"## Limits\n\n{LIMITS}",
+        f"## Limits\n\n{BOARD_LIMITS if game else LIMITS}",
     )
     write_text(Path(folder) / CARD, f"---\n{front}---\n\n" + "\n\n".join(filter(None, sections)) + "\n")
 
@@ -107,7 +115,7 @@ def base_name(run: Path) -> str:
     return Path(name).name if local else name
 
 
-def _front_matter(folder: Path, run: Path, player: str) -> dict[str, Any]:
+def _front_matter(folder: Path, run: Path, player: str, game: str) -> dict[str, Any]:
     base, library = base_name(run), _library(folder)
     licence = "mit" if base in models.NANO_SHAPES else _licence_of_base(run)
     front = {} if base in models.NANO_SHAPES else {"base_model": base}
@@ -115,7 +123,7 @@ def _front_matter(folder: Path, run: Path, player: str) -> dict[str, Any]:
     front |= {} if licence else {"license_name": "that-of-the-base-model"}
     method = "grpo" if player == "grpo" else "sft"
     lora = ["lora"] if library == "peft" else []
-    return front | {"pipeline_tag": "text-generation", "tags": ["wordle", "trl", method, *lora]}
+    return front | {"pipeline_tag": "text-generation", "tags": [game, "trl", method, *lora]}
 
 
 def _library(folder: Path) -> str:
@@ -142,6 +150,14 @@ def _data(card: dict[str, Any]) -> str:
 - Allowed guesses: {allowed["count"]:,} words, SHA-256 `{allowed["sha256"]}`.
 - Split by secret: {sizes["train"]:,} to train, {sizes["val"]:,} to choose, {sizes["test"]:,} held out.
 - Lexicon `{card["lexicon"]}`: {LEXICON[card["lexicon"]]}.
+- {files["sft"]["rows"]:,} SFT rows and {files["states"]["rows"]:,} GRPO states, none twice."""
+
+
+def _board_data(card: dict[str, Any]) -> str:
+    sizes, files = card["split_sizes"], card["files"]
+    return f"""\
+- Rules `{card["digest"]}`: {card["rules"]["game"]} of OpenSpiel, {card["rules"]["turns"]} turns.
+- Split by task: {sizes["train"]:,} to train, {sizes["val"]:,} to choose, {sizes["test"]:,} held out.
 - {files["sft"]["rows"]:,} SFT rows and {files["states"]["rows"]:,} GRPO states, none twice."""
 
 
@@ -215,7 +231,7 @@ def _usage(folder: Path, run: Path) -> str:
     chat = json.dumps(row["prompt"], indent=4, ensure_ascii=False)
     return f"""\
 It is asked with its tokenizer's chat template (`enable_thinking=False`) and decoded greedily. Each turn is
-asked like this, with the letters of every guess marked:
+asked like this, with what came of earlier ones:
 
 ```python
 chat = {chat}

@@ -29,6 +29,7 @@ from wordlelib.data import Data, iter_jsonl, played_in
 from wordlelib.evaluate import games_file
 from wordlelib.params import PLAYERS
 from wordlelib.report import SPLITS, STAGE, UNTRAINED, Evaluated
+from wordlelib.rules import require_wordle
 from wordlelib.runs import read_json, read_log, read_yaml, shown_path
 from wordlelib.solver import POLICIES, Solver
 
@@ -58,6 +59,7 @@ class Findings:
 
     def __init__(self, folders: Iterable[str | Path]) -> None:
         self.runs = report.read_runs(folders)
+        require_wordle(self.runs[0].rules, "the analysis")
         self.data = _same_split(self.runs)
         self.solver = Solver(self.data.words, self.data.rules)
         self.games: dict[str, Games] = {}

@@ -31,7 +31,7 @@ from wordlelib.notations import (
     text_history,
 )
 from wordlelib.prompts import END_THINK, THINK, is_well_formed, messages, parse_guess
-from wordlelib.rules import Rules, rules_for
+from wordlelib.rules import Rules, require_wordle, rules_for
 from wordlelib.runs import replacing, replacing_folder
 from wordlelib.solver import pattern_matrix
 from wordlelib.words import Words, capitals, load_words
@@ -657,6 +657,7 @@ def convert(
             )
     words = data.words if data else load_words()
     rules = data.rules if data else rules_for(words)
+    require_wordle(rules, "a conversion")
     report = Report(str(source))
     kept = records(source, words, rules, report)
     if data:

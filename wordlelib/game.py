@@ -8,13 +8,14 @@ dictionary), *official hard mode* (greens stay, revealed letters are used again)
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 from typing import NamedTuple
 
 from wordlelib.rules import Rules
 from wordlelib.words import Words
 
 ABSENT, PRESENT, CORRECT = "B", "Y", "G"
+WON = "won"  # what a game without a secret word says of the move that wins it
 
 
 class Turn(NamedTuple):
@@ -177,9 +178,13 @@ class Game:
         """
         if self.done:
             raise ValueError(f"the game of {self.secret!r} is over after {len(self.history)} turns")
-        turn = take_turn(guess, reason, text, self.secret, self.history, self.words, self.rules)
+        turn = self.turn(guess, reason, text)
         self.history += (turn,)
         return turn
+
+    def turn(self, guess: str | None, reason: str, text: str) -> Turn:
+        """What `play` would give, without taking the turn."""
+        return take_turn(guess, reason, text, self.secret, self.history, self.words, self.rules)
 
     @property
     def won(self) -> bool:
@@ -192,9 +197,15 @@ class Game:
         return self.won or len(self.history) >= self.rules.turns
 
 
+@singledispatch
+def reset(words: Words, rules: Rules, secret: str, history: History = ()) -> Game:
+    """A game in play, after the turns of `history`. Other games than Wordle have lists of another type."""
+    return Game(words, rules, secret, history)
+
+
 def is_win(turn: Turn, secret: str) -> bool:
-    """True for a legal guess that equals the secret."""
-    return turn.feedback is not None and turn.guess == secret
+    """True for a legal guess that equals the secret, or of which a game without a word says that it wins."""
+    return turn.feedback is not None and (turn.guess == secret or turn.rule == WON)
 
 
 _compact = json.JSONEncoder(separators=(",", ":"))  # one for all calls: making it takes as long as its use

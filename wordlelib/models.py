@@ -427,7 +427,7 @@ def adapter_base(folder: str | Path) -> tuple[str, int]:
     if not os.path.isabs(base) and (file.parent / base).is_dir():
         base = str(file.parent / base)
     seal = file.parent / BASE_SEAL
-    if seal.is_file() and Path(base).is_dir() and seal.read_text() != _fingerprint(base):
+    if seal.is_file() and Path(base).is_dir() and seal.read_text() != fingerprint(base):
         raise ValueError(
             f"the adapter in {shown_path(file.parent)} was trained on another model than the one that is now "
             f"in {shown_path(base)}: put that one back, or train the adapter again"
@@ -435,7 +435,7 @@ def adapter_base(folder: str | Path) -> tuple[str, int]:
     return base, rank
 
 
-def _fingerprint(folder: str | Path) -> str:
+def fingerprint(folder: str | Path) -> str:
     """A hash of the configuration and of the size, first and last MiB of each file of weights in a folder."""
     digest = hashlib.sha256((Path(folder) / "config.json").read_bytes())
     for file in sorted(Path(folder).glob("*.safetensors")):
@@ -559,4 +559,4 @@ def save(model: Any, tokenizer: Any, folder: str | Path) -> None:
         model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
         if adapter and (base := adapter.base_model_name_or_path) and (Path(base) / "config.json").is_file():
-            (temporary / BASE_SEAL).write_text(_fingerprint(base))
+            (temporary / BASE_SEAL).write_text(fingerprint(base))

@@ -14,7 +14,7 @@ from typing import Any
 from wordlelib.rules import CHOICES
 
 NANO_MODELS = ("nano", "nano-large")
-REWARD_PRESETS = ("ours", "predibase", "prime", "wordle_solver", "binary")
+REWARD_PRESETS = ("ours", "predibase", "prime", "wordle_solver", "outcome", "binary")
 REWARD_PRESETS += ("format_heavy", "short_text", "no_floor")  # faulty on purpose
 DATA_FORMS = (
     *("sft", "chat", "prompt", "messages", "instruction", "response", "answer", "predibase", "turns"),
@@ -112,6 +112,9 @@ GENERATION = {
 SERVER_RESUME = Param(bool, "go on with an unfinished stage: answers of a server are not paid twice")
 SERVER = {
     "concurrency": Param(int, "requests to the server at once", "requests", 1, 1000),
+    "requests_per_minute": Param(
+        int, "requests to the server in a minute at most, retries included, 0 for no limit", "requests", 0
+    ),
     "timeout": Param(
         float, "longest wait for an answer of the server, retries included", "seconds", 0.1, 86400
     ),
@@ -152,10 +155,16 @@ PARAMETERS: dict[str, dict[str, Param]] = {
     },
     "01_data_synthesis": {
         **RUN,
+        "game": Param(str, "board game of OpenSpiel such as tic_tac_toe, empty for Wordle", "game"),
         "answers_file": Param(str, "your own answer list, empty for the shipped one", "file"),
         "allowed_file": Param(str, "your own list of allowed guesses, empty for the shipped one", "file"),
         "alphabet": Param(str, "letters of the words: a range and single ones, such as a-zñ", "letters"),
-        "sample_words": Param(int, "play a small game of so many answers, 0 for the whole list", "words", 0),
+        "sample_words": Param(
+            int,
+            "play a small game of so many answers, 0 for the whole list; tasks of a board game",
+            "words",
+            0,
+        ),
         "test_secrets": Param(int, "secrets held out for the report", "words", 1),
         "val_secrets": Param(int, "secrets held out for choosing", "words", 1),
         "split_seed": Param(int, "seed of the split by secret", "", 0, 2**31 - 1),
@@ -224,6 +233,11 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         **LIMITS,
         "eval_every": Param(int, "steps between validations", "steps", 1),
         "max_length": Param(int, "longest prompt and completion together", "tokens", 16, 32768),
+        "rows": Param(
+            str,
+            "rows of stage 01 (file), or ever new ones of its game, made while training (tasks)",
+            choices=("file", "tasks"),
+        ),
         **KEEPING,
     },
     "03_grpo": {
@@ -246,8 +260,8 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         **LIMITS,
         "states": Param(
             str,
-            "states of stage 01, new ones from games of the policy, or both in equal parts",
-            choices=("fixed", "refreshed", "mixed"),
+            "states of stage 01, new ones from games of the policy, both in equal parts, or ever new tasks",
+            choices=("fixed", "refreshed", "mixed", "tasks"),
         ),
         "states_from": Param(
             str,
@@ -304,8 +318,11 @@ BEFORE = {
     "01_data_synthesis": {
         **{"thinking": "spelled", "solver_guess": "information"},
         **{"guess_place": "last", "non_words": "altered"},
+        **{"game": "", "requests_per_minute": 0},
     },
+    "02_sft": {"rows": "file"},
     "03_grpo": {"states_from": ""},
+    "04_eval": {"requests_per_minute": 0},
 }
 
 # Earlier stages of the same run that a stage reads, and those that its players of 04 add.
@@ -384,7 +401,8 @@ def require_local(folder: str) -> str:
 def _check_together(stage: str, values: dict[str, Any]) -> None:
     """What no single range can say: batches of whole groups and parts, and training that ends."""
     if stage == "03_grpo":
-        if values["states_from"] and (values["states"] == "refreshed" or values["unit"] == "game"):
+        unused = values["states"] in ("refreshed", "tasks") or values["unit"] == "game"
+        if values["states_from"] and unused:
             raise ValueError(
                 f"{stage}: states_from names states, and with states {values['states']} and unit "
                 f"{values['unit']} none of them is used: set states to fixed or mixed, and unit to turn"
@@ -401,11 +419,18 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
                 "SFT model; use beta 0"
             )
     if stage == "01_data_synthesis":
+        if values["game"]:
+            _check_board(stage, values)
         teaches = values["teacher"] == "endpoint"
         if not teaches == bool(values["endpoint"]) == bool(values["teacher_model"]):
             raise ValueError(
                 f"{stage}: teacher endpoint needs endpoint (a URL) and teacher_model (a name), and they "
                 "need it: set all three or none"
+            )
+        if values["dry_run"] and not teaches:
+            raise ValueError(
+                f"{stage}: dry_run says what a model on a server would cost, and the solver costs nothing: "
+                "set teacher endpoint, or dry_run False"
             )
         if teaches:
             _check_endpoint(values["endpoint"])
@@ -434,6 +459,23 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
         raise ValueError(f"{stage}: adapter qlora needs backend unsloth; use lora, or an NVIDIA GPU")
     if "max_minutes" in values and not (values["max_steps"] or values["max_minutes"]):
         raise ValueError(f"{stage}: max_steps and max_minutes are both 0, so training would never end")
+
+
+def _check_board(stage: str, values: dict[str, Any]) -> None:
+    texts = {
+        "answers_file": "",
+        "allowed_file": "",
+        "lexicon": "full",
+        "history": "fresh",
+        "teacher": "solver",
+    }
+    for name, value in {**texts, "solver_guess": "information", "hard_mode": False}.items():
+        if values[name] != value:
+            raise ValueError(
+                f"{stage}: {name} is of Wordle, and the game is {values['game']}: use {name} {value!r}"
+            )
+    if not values["sample_words"]:
+        raise ValueError(f"{stage}: {values['game']} needs a number of tasks: set sample_words above 0")
 
 
 def _check_endpoint(url: str) -> None:

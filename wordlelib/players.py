@@ -11,7 +11,7 @@ from typing import Any
 from wordlelib import params
 from wordlelib.game import History
 from wordlelib.prompts import completion, messages
-from wordlelib.rules import Rules, require_same_rules, rules_for
+from wordlelib.rules import Rules, require_same_rules, require_wordle, rules_for
 from wordlelib.runs import Run, read_yaml, shown_path
 from wordlelib.solver import POLICIES, Solver
 from wordlelib.words import Words, load_words
@@ -232,7 +232,7 @@ def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[s
     a model behind an endpoint, or a policy.
 
     config: backend, engine_memory, max_completion_length, temperature, batch_size; for `endpoint` also
-    endpoint, model, concurrency, timeout. `engines` holds the
+    endpoint, model, concurrency, timeout, requests_per_minute. `engines` holds the
     vLLM engine that is up, by its base model: players of one base share it, another takes its place.
     Begin with an empty one.
     Raises ValueError or FileNotFoundError naming the notebook to run first when the model is not there, and
@@ -248,7 +248,8 @@ def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[s
         return saved_player(name, rules, config.max_completion_length, config.temperature)
     if name == "endpoint":
         length, temperature = config.max_completion_length, config.temperature
-        server = endpoints.connect(config.endpoint, config.model, config.concurrency, config.timeout)
+        limits = (config.concurrency, config.timeout, config.requests_per_minute)
+        server = endpoints.connect(config.endpoint, config.model, *limits)
         ask = endpoints.completer(server, run.dir / ANSWERS, length, temperature)
         return endpoint_player(ask, solver.rules)
     folder = None if name == "untrained" else _model_folder(name, run)
@@ -269,7 +270,10 @@ def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[s
 
 def saved_game(model: str) -> tuple[Words, Rules]:
     """Words and rules that a saved model plays: of the run that its folder lies in, or of the embedded
-    student's data card, else the shipped ones."""
+    student's data card, else the shipped ones.
+
+    Raises ValueError for a model of another game than Wordle.
+    """
     from wordlelib import data, models
 
     if model == models.EMBEDDED:
@@ -278,6 +282,7 @@ def saved_game(model: str) -> tuple[Words, Rules]:
     inside = [parent / data.STAGE for parent in Path(model).resolve().parents]
     if made := [stage for stage in inside if (stage / data.CARD).is_file()]:
         source = data.load(made[0])
+        require_wordle(source.rules, "a single game")
         return source.words, source.rules
     words = load_words()
     return words, rules_for(words)

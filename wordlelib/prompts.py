@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 from typing import NamedTuple
 
 from wordlelib.game import ABSENT, CORRECT, PRESENT, History, Turn, knowledge
@@ -168,7 +168,13 @@ def shown_again(text: str) -> str:
 
 
 def messages(history: History, rules: Rules) -> list[dict[str, str]]:
-    """The chat that asks for the next guess.
+    """The chat that asks for the next guess (see `render`)."""
+    return render(rules, history)
+
+
+@singledispatch
+def render(rules: Rules, history: History) -> list[dict[str, str]]:
+    """What `messages` gives, by the type of the rules: here for Wordle.
 
     `fresh`: system and user message, whatever has happened. `chat`: one conversation that grows by
     the model's own text (`shown_again`) and the feedback of each turn.

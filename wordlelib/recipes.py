@@ -233,12 +233,17 @@ def _tidy(notebook: Path, stage: str, failed: bool) -> str:
 def execute_all(
     stages: Mapping[str, Mapping[str, Any]], out: Path, after: Callable[[str], None] = lambda stage: None
 ) -> None:
-    """Execute planned stages in order, with a line at the start and the end of each, then `after(stage)`."""
+    """Execute planned stages in order, with a line at the start and the end of each, then `after(stage)`.
+
+    A dry run of a stage is the end: those after it would have nothing to read.
+    """
     for number, (stage, values) in enumerate(stages.items(), 1):
         print(f"[{number}/{len(stages)}] {stage}", flush=True)
         begun = time.monotonic()
         execute(stage, values, out)
         print(f"[{number}/{len(stages)}] {stage}: {time.monotonic() - begun:.0f} s\n", flush=True)
+        if runs.status(out / stage)["status"] == runs.DRY_RUN:
+            return
         after(stage)
 
 

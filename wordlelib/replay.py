@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from wordlelib import boards, data, evaluate, runs, widgets
 from wordlelib.boards import Record
-from wordlelib.rules import Rules
+from wordlelib.rules import Rules, require_wordle
 from wordlelib.solver import Solver
 
 STAGE, PAGE = "04_eval", "games.html"
@@ -224,6 +224,7 @@ def open_run(folder: str | Path) -> Replay:
     folder = Path(folder).resolve()
     stage = runs.finished_stage(folder, STAGE)
     rules = Rules.from_dict(runs.read_yaml(stage / "config.yaml")["rules"])
+    require_wordle(rules, "the replay")
     if (path := evaluate.games_file(stage)) is None:
         raise ValueError(f"{runs.shown_path(stage)} holds no games: run notebook {STAGE} again")
     return Replay(runs.shown_path(folder), Games(path, rules), Solver(data.played_in(folder).words, rules))

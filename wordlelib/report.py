@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wordlelib import analysis, inference, recipes, scoring, sweep_results
+from wordlelib import analysis, evaluate, inference, recipes, scoring, sweep_results
 from wordlelib.data import CARD, played_in
 from wordlelib.evaluate import COMPARISONS, games_file
 from wordlelib.params import PLAYERS
@@ -109,19 +109,24 @@ def read_runs(folders: Iterable[str | Path]) -> list[Evaluated]:
 
 
 def _checked_games(path: Path, rules: Rules, metrics: dict[str, Any]) -> dict[str, analysis.Games]:
-    """The games of games.jsonl, once they are seen to give the same metrics."""
-    groups = analysis.read(path, rules.digest)
+    """The games of games.jsonl, once they are seen to give the same metrics; of other games than Wordle none,
+    since they have no letters to analyse."""
+    wordle = rules.game == Rules.game
+    if wordle:
+        groups, measure = analysis.read(path, rules.digest), analysis.summary
+    else:
+        groups, measure = evaluate.by_player(evaluate.read_games(path, rules)), evaluate.summarise
     named = {key.split("/")[0] for key in metrics if key.endswith("/all/games")} - {"optimal"}
     if lost := sorted(named - set(groups)):
         raise ValueError(f"{shown_path(path)} lacks the games of {lost[0]!r}: run notebook {STAGE} again")
     for player, own in groups.items():
-        for name, value in analysis.summary(own).items():
+        for name, value in measure(own).items():
             if metrics.get(key := f"{player}/all/{name}") != value:
                 raise ValueError(
                     f"{shown_path(path)} gives {key} = {value}, but metrics.json says {metrics.get(key)}: "
                     f"run notebook {STAGE} again"
                 )
-    return groups
+    return groups if wordle else {}
 
 
 def terminal_table(paths: Iterable[str | Path]) -> str:
@@ -129,7 +134,7 @@ def terminal_table(paths: Iterable[str | Path]) -> str:
 
     Raises ValueError as `read_run` does, and when the rules of two runs differ, naming the fields.
     """
-    return _report(read_runs(paths), _aligned, secrets=True)
+    return _report(read_runs(paths), aligned, secrets=True)
 
 
 def markdown(paths: Iterable[str | Path]) -> str:
@@ -299,6 +304,8 @@ def _report(
 
 def rules_line(rules: Rules) -> str:
     """The rules and the word lists in one sentence."""
+    if rules.game != Rules.game:
+        return f"Rules {rules.digest}: {rules.game}, {rules.turns} turns; tasks {rules.answers_sha256[:8]}."
     return (
         f"Rules {rules.digest}: {rules.length} letters, {rules.turns} turns, hard mode "
         f"{'on' if rules.hard_mode else 'off'}; lists {rules.answers_sha256[:8]} (answers) and "
@@ -417,7 +424,8 @@ def _secrets_line(run: Evaluated) -> str:
     return f"Secrets of {shown_path(run.folder)} ({len(secrets):,}): {', '.join(shown)}{more}."
 
 
-def _aligned(rows: list[Row]) -> str:
+def aligned(rows: list[Row]) -> str:
+    """Rows of texts as columns; the first is their header."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -434,7 +442,7 @@ def sweep_report(folder: str | Path, markdown: bool = False) -> str:
     if markdown:
         blocks = [f"{caption}:\n\n{piped(rows)}" for caption, rows in tables.items()]
         return "\n\n".join(blocks + said)
-    blocks = [f"{caption}:\n\n{_aligned(rows)}" for caption, rows in tables.items()]
+    blocks = [f"{caption}:\n\n{aligned(rows)}" for caption, rows in tables.items()]
     return "\n\n".join(blocks + [line.replace("`", "") for line in said])
 
 

@@ -10,14 +10,14 @@ the dictionary. So no malformed text earns anything by the word in it.
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, wraps
+from functools import lru_cache, singledispatch, wraps
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wordlelib import game, prompts
-from wordlelib.game import History
+from wordlelib.game import History, Turn
 from wordlelib.rules import Rules
 from wordlelib.solver import Solver
 from wordlelib.words import alphabet_letters
@@ -35,6 +35,7 @@ class Judgement(NamedTuple):
     over the `n_candidates` words still possible. possible: the guess is one of them (a consistent
     guess may be outside the solver's universe). best_bits: the best guess's bits, None if unknown.
     letters: share of the secret's letters that the guess has, half for one in another place.
+    value: of a move in a board game, the mean result from there on (1 won, 0.5 drawn, 0 lost).
     """
 
     characters: int
@@ -55,8 +56,20 @@ class Judgement(NamedTuple):
     possible: bool = False
     won: bool = False
     letters: float = 0.0
+    value: float = 0.0
 
 
+def form_of(
+    text: str, turns: History, rules: Rules, best_bits: float | None
+) -> tuple[str | None, tuple[int, str, bool, int, int, float | None]]:
+    """The guess of a well-formed completion, else None, and the first six fields of its judgement."""
+    guess, reason = prompts.parse_guess(text, rules.length, rules.alphabet)
+    well_formed = guess is not None and prompts.is_well_formed(text, rules.length, rules.alphabet)
+    base = (len(text), reason, well_formed, len(turns) + 1, rules.turns, best_bits)
+    return guess if well_formed else None, base
+
+
+@singledispatch
 def make_judge(
     solver: Solver, rules: Rules
 ) -> Callable[[str, History | str, str | None, float | None], Judgement]:
@@ -66,15 +79,12 @@ def make_judge(
     same batch, so the memory makes ten terms cost one judgement.
     """
     universe = frozenset(solver.universe)
-    form = (rules.length, rules.alphabet)
 
     @lru_cache(maxsize=16_384)
     def judge(text: str, history: History | str, secret: str | None, best_bits: float | None) -> Judgement:
         turns = game.decode_history(history) if isinstance(history, str) else history
-        guess, reason = prompts.parse_guess(text, *form)
-        well_formed = guess is not None and prompts.is_well_formed(text, *form)
-        base = (len(text), reason, well_formed, len(turns) + 1, rules.turns, best_bits)
-        if not well_formed:
+        guess, base = form_of(text, turns, rules, best_bits)
+        if guess is None:
             return Judgement(*base)
         if game.judge(guess, turns, solver.words, rules) != "ok":
             return Judgement(*base, guess)
@@ -182,6 +192,7 @@ TERMS: dict[str, Term] = {
         "-1 for no legal guess; 0 when the best guess's bits are unknown",
         _regret,
     ),
+    "value": Term(0, 1, "of a move in a board game, the mean result from there on", lambda j: j.value),
     "length": Term(-1, 0, "minus the characters by 1,000; -1 unless well-formed", _length),
     "brevity": Term(
         -1,
@@ -208,6 +219,7 @@ KINDS = ("ideal", "legal", "inconsistent", "repeated", "nonword", "malformed", "
 # prime: after the Wordle example of prime-rl (win, 1/turns, 0.2 and 0.1 a letter in the right and in
 # another place, format 0.2). Its letters are those of a game's last guess; here each guess is the last.
 # wordle_solver: after the project of that name (win, 1/turns, format 0.2, constraints 0.5, length 0.1).
+# outcome: for board games (`openspiel`), whose moves have an exact value and no letters.
 # binary: nothing but the win.
 #
 # Three are faulty on purpose, and claim their faults: what does a reward teach that pays for the wrong thing?
@@ -266,6 +278,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         },
         "claim": ("ideal > legal > inconsistent", "legal > repeated", "legal > nonword > malformed > empty"),
     },
+    "outcome": {
+        "weights": {"format": 0.5, "dictionary": 0.5, "value": 1.0},
+        "claim": ("ideal > nonword > malformed > empty", "legal > nonword"),
+    },
     "binary": {
         "weights": {"win": 1.0},
         "claim": ("ideal > legal = inconsistent = repeated = nonword = malformed = empty",),
@@ -283,6 +299,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "claim": ("ideal > legal > inconsistent > nonword > malformed > empty > repeated",),
     },
 }
+
+
+def default_preset(rules: Rules) -> str:
+    """The preset whose terms are recorded with every game: `ours` for Wordle, `outcome` for a board game."""
+    return "ours" if rules.game == Rules.game else "outcome"
 
 
 def resolve_preset(preset: str | dict[str, Any]) -> dict[str, Any]:
@@ -420,7 +441,7 @@ def game_reward(record: dict[str, Any], rules: Rules) -> float:
     cost = 0.0
     for number, turn in enumerate(record["turns"], 1):
         legal = turn["feedback"] is not None
-        if legal and turn["guess"] == record["secret"]:
+        if game.is_win(Turn(turn["guess"], turn["feedback"], rule=turn.get("rule")), record["secret"]):
             return 1 + (rules.turns - number) / rules.turns
         cost += 1.0 if not legal else 0.5 * (turn["guess"] in seen)
         seen.add(turn["guess"])
@@ -490,6 +511,12 @@ def self_check(preset: str | dict[str, Any], solver: Solver, rules: Rules) -> li
         shown = " ".join(f"{turn.guess}:{turn.feedback}" for turn in state.history)
         best_bits = solver.lookahead(state.history)["best_bits"]
         totals = {}
+        named = {kind for claim in resolved.get("claim", ()) for kind in claim.split()[::2]}
+        if unknown := sorted(named - set(state.texts)):
+            raise ValueError(
+                f"the reward preset compares guesses that {rules.game} does not have ({', '.join(unknown)}): "
+                f"use preset {default_preset(rules)}"
+            )
         for kind, text in state.texts.items():
             judgement = judge(text, state.history, state.secret, best_bits)
             totals[kind] = total(weights, judgement)
@@ -513,6 +540,7 @@ def _broken_claims(claim: Sequence[str], totals: dict[str, float]) -> Iterator[s
                 yield f"{left} {sign} {right}"
 
 
+@singledispatch
 def check_states(solver: Solver, rules: Rules) -> list[CheckState]:
     """Up to three states, after one, two and three turns, in which every kind of guess exists.
 

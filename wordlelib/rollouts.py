@@ -7,7 +7,7 @@ that were generated: nothing is rendered or tokenized a second time.
 import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 from itertools import count, pairwise
 from typing import Any, NamedTuple
 
@@ -226,6 +226,7 @@ def reward_function(rules: Rules) -> rewards.Reward:
     return rewards.checked(game)
 
 
+@singledispatch
 def example_games(words: Words, rules: Rules) -> list[Row]:
     """The reward of hand-made games, the best first: one row a game with its guesses and the reward."""
     secret, *others = words.answers[: rules.turns + 1]

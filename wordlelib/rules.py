@@ -43,6 +43,8 @@ class Rules:
         `{guess}` is replaced by the guess in capitals.
     """
 
+    game = "wordle"  # no field, so that no digest holds it; other games have rules of their own
+
     answers_sha256: str
     allowed_sha256: str
     length: int = 5
@@ -99,6 +101,10 @@ class Rules:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Rules":
         """Rebuild from `to_dict`; raises ValueError that names an unknown or missing field."""
+        if "game" in values:
+            from wordlelib.openspiel import BoardRules
+
+            cls = BoardRules
         known = {field.name for field in fields(cls)}
         if unknown := sorted(set(values) - known):
             raise ValueError(f"rules: unknown field {unknown[0]!r}; known are {', '.join(known)}")
@@ -113,13 +119,22 @@ def rules_for(words: Words, **settings: Any) -> Rules:
     return Rules(words.sha256["answers"], words.sha256["allowed"], words.length, **settings)
 
 
+def require_wordle(rules: Rules, what: str) -> None:
+    """Raise ValueError unless the game is Wordle: `what` reads letters and marks, which others have not."""
+    if rules.game != Rules.game:
+        raise ValueError(
+            f"{what} reads the letters of words, and this run played {rules.game}: see the table of "
+            "`python -m wordlelib report`"
+        )
+
+
 def require_same_rules(first: Rules, second: Rules, where: str, shown: bool = True) -> None:
     """Raise ValueError that names every differing field, unless both records are equal.
 
     shown: False lets them differ in how the game is shown to a model and asked for (`SHOWN`).
     """
-    a, b = asdict(first), asdict(second)
-    names = [name for name in a if shown or name not in SHOWN]
-    differing = [f"{name} ({a[name]!r} and {b[name]!r})" for name in names if a[name] != b[name]]
+    a, b = ({"game": rules.game, **asdict(rules)} for rules in (first, second))
+    names = [name for name in {**a, **b} if shown or name not in SHOWN]
+    differing = [f"{n} ({a.get(n)!r} and {b.get(n)!r})" for n in names if a.get(n) != b.get(n)]
     if differing:
         raise ValueError(f"{where}: the rules differ in {', '.join(differing)}")

@@ -32,12 +32,13 @@ NEVER_COMPARED = ("run", "overwrite", "resume", *params.KEEPING)
 MAY_CHANGE_ON_RESUME = (
     *NEVER_COMPARED,
     *("max_steps", "max_minutes", "control", "micro_batch_size", "engine_memory", "eval_every"),
-    *("concurrency", "timeout"),
+    *("concurrency", "timeout", "requests_per_minute"),
 )
+DRY_RUN = "dry run"  # status of a stage that only said what it would do
 LONG_TRAINING = 1000  # steps of SFT from which compiling the model pays
 STACK = (
     *("wordle-workbook", "numpy", "scipy", "pyarrow", "torch", "transformers", "accelerate", "trl"),
-    *("peft", "datasets", "tokenizers", "plotly", "ipywidgets", "papermill", "openai"),
+    *("peft", "datasets", "tokenizers", "plotly", "ipywidgets", "papermill", "openai", "open_spiel"),
     *("vllm", "unsloth", "bitsandbytes"),
 )
 
@@ -199,7 +200,8 @@ def finished_stage(run: str | Path, stage: str) -> Path:
     folder = Path(run) / stage
     state = status(folder)["status"]
     if state != "done":
-        said = {"absent": "is not there", "running": "was left half-done"}.get(state, "failed")
+        known = {"absent": "is not there", "running": "was left half-done", DRY_RUN: "was a dry run"}
+        said = known.get(state, "failed")
         raise ValueError(
             f"{shown_path(folder)} {said}: run notebook {stage} first, with run={shown_path(run)!r}"
         )
@@ -349,7 +351,8 @@ class Run:
         plots.show(figure)
 
     def finish(self, metrics: Mapping[str, Any]) -> None:
-        """Write `metrics.json` (flat: name to number, text or None), then the status `done`."""
+        """Write `metrics.json` (flat: name to number, text or None), then the status `done`, or that it was a
+        dry run, which no other stage takes for finished."""
         metrics = plain(metrics)
         if nested := [name for name, value in metrics.items() if isinstance(value, list | dict)]:
             raise ValueError(f"{self.stage}: metric {nested[0]!r} is not one number or text")
@@ -360,9 +363,10 @@ class Run:
         record = read_json(self.dir / "environment.json")
         took = {"ended": ended, "seconds": round(time.monotonic() - self.started, 3)}  # clocks may jump
         write_json(self.dir / "environment.json", {**record, **took})
-        write_json(self.dir / "status.json", {"status": "done", "ended": ended, "inputs": self.inputs})
+        said = DRY_RUN if getattr(self.config, "dry_run", False) else "done"
+        write_json(self.dir / "status.json", {"status": said, "ended": ended, "inputs": self.inputs})
         _watch_cells(None)
-        print(f"{self.stage}: done in {time.monotonic() - self.started:.0f} s, {shown_path(self.dir)}")
+        print(f"{self.stage}: {said} in {time.monotonic() - self.started:.0f} s, {shown_path(self.dir)}")
 
 
 def parameters(stage: str, namespace: Mapping[str, Any]) -> SimpleNamespace:

@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 
 import numpy as np
 
@@ -306,6 +306,18 @@ class Solver:
         guess, bits = self.best_guess(history)
         n_candidates = len(self.candidates(history))
         return {"n_candidates": n_candidates, "best_guess": guess, "best_bits": bits}
+
+
+@singledispatch
+def solver_for(words: Words, rules: Rules, teacher: str = "information") -> Solver:
+    """What teachers, rewards and baseline players know of a game, by the type of its lists."""
+    return Solver(words, rules, teacher)
+
+
+@singledispatch
+def legal(solver: Solver, history: History) -> list[str]:
+    """The guesses that the game accepts now, in the order of the list."""
+    return [solver.guesses[row] for row in solver._legal_rows(_key(history), "allowed")]
 
 
 def _key(history: History | str) -> Key:

@@ -1,21 +1,36 @@
-"""Training rows without a file: fixed tasks, made when read, the same for the same seed and number."""
+"""Training rows without a file: fixed tasks, made when read, the same for the same seed and number.
+
+02_sft (`rows: tasks`) and 03_grpo (`states: tasks`) train on them; of 01 they read the data card alone.
+"""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
-from wordlelib.data import Row, sft_row, state_row
-from wordlelib.solver import Solver
+from wordlelib.data import Data, Row, sft_row, state_row
+from wordlelib.solver import Solver, solver_for
+from wordlelib.states import chosen_states
 from wordlelib.teachers import task
 
 KINDS = ("sft", "states")
 SHARDS = 64  # parts that several readers can share
+ENDLESS = 10**12  # rows, of which a training reads as many as its steps take
 
 
 def make_row(
-    solver: Solver, secrets: Sequence[str], seed: int, number: int, kind: str = "sft", **case: Any
+    solver: Solver,
+    secrets: Sequence[str],
+    seed: int,
+    number: int,
+    kind: str = "sft",
+    candidates: int = 3,
+    guess_place: str = "last",
+    **case: Any,
 ) -> Row:
     """Row `number`: a task (`teachers.task`, with its options as `case`) as an SFT row or a GRPO state.
+
+    candidates, guess_place: of the teacher's thinking in an SFT row.
 
     A function of its arguments alone: the teacher's choice among good guesses is drawn for this row, not
     balanced over rows as in `data.build`. Raises ValueError for an unknown kind.
@@ -25,7 +40,38 @@ def make_row(
     state = task(solver, secrets, seed, number, **case)
     if kind == "states":
         return state_row(solver, *state)
-    return sft_row(solver, *state, random.Random(f"label {seed} {number}"))
+    rng = random.Random(f"label {seed} {number}")
+    return sft_row(solver, *state, rng, candidates, None, guess_place)
+
+
+def _of(source: Data, seed: int) -> dict[str, Any]:
+    """The arguments of `make_row` by which a data folder was made; `seed` is the training's own."""
+    teacher = source.card.get("solver_guess", "information")  # data of before have no other
+    solver = solver_for(source.training_words, source.rules, teacher)
+    own = {name: source.card[name] for name in ("mix", "candidates", "guess_place")}
+    return {
+        "solver": solver,
+        "secrets": source.split.train,
+        "seed": seed,
+        "known": source.words.dictionary,
+        **own,
+    }
+
+
+def sft_rows(source: Data, config: SimpleNamespace) -> Any:
+    """What 02 trains on, by its `rows`: those of the file, or endless ones as an IterableDataset."""
+    if getattr(config, "rows", "file") == "file":  # a 02 of before has no such parameter
+        return source.rows("sft")
+    return stream(n=ENDLESS, **_of(source, config.seed))
+
+
+def states(source: Data, solver: Solver, config: SimpleNamespace) -> Sequence[Row] | Callable[[int], Row]:
+    """What 03 trains on, by its `states`: those of a file (`chosen_states`), or a function from a number to a
+    state."""
+    if config.states != "tasks":
+        return chosen_states(source, solver, config.states_from)
+    of = _of(source, config.seed)
+    return lambda number: make_row(number=number, kind="states", **of)
 
 
 def stream(solver: Solver, secrets: Sequence[str], seed: int, n: int, kind: str = "sft", **case: Any) -> Any:

@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 from types import MappingProxyType
 from typing import Any
 
@@ -53,6 +53,7 @@ def _most_informative(solver: Solver, candidates: bytes) -> tuple[int, ...]:
     return tuple(np.argsort(-bits, kind="stable")[:n_best].tolist())
 
 
+@singledispatch
 def solver_turn(
     solver: Solver,
     history: History,
@@ -215,6 +216,7 @@ def _decoy_states(
         guess = _blind_guess(solver, history, pair, rng)
 
 
+@singledispatch
 def make_states(
     solver: Solver,
     secrets: Sequence[str],
@@ -238,6 +240,7 @@ def make_states(
     )
 
 
+@singledispatch
 def task(
     solver: Solver,
     secrets: Sequence[str],

@@ -15,7 +15,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from wordlelib import data, evaluate, export, models, params, players, rewards, rollouts, trackers
+from wordlelib import (
+    adapters,
+    data,
+    evaluate,
+    export,
+    models,
+    params,
+    players,
+    rewards,
+    rollouts,
+    tasks,
+    trackers,
+)
 from wordlelib.game import History, encode_history
 from wordlelib.prompts import is_well_formed, parse_guess
 from wordlelib.rules import Rules
@@ -220,7 +232,7 @@ def _quiet(trainer: Any) -> None:
 def sft(
     model: Any,
     tokenizer: Any,
-    rows: Sequence[Row],
+    rows: Sequence[Row] | Any,
     val_rows: Sequence[Row],
     config: Any,
     run: Run,
@@ -228,6 +240,7 @@ def sft(
 ) -> dict[str, Any]:
     """Train on solver turns with TRL's SFTTrainer; returns the stage's metrics.
 
+    rows: a list, or an IterableDataset (`tasks.sft_rows`), whose rows come in its order.
     config: the parameters of 02_sft that are not of the model. `measure` gets the number of each
     validation, from 1, and what it returns stands in the log row of that validation. Rows of similar
     length share a batch. Goes on from the last checkpoint when `run.resumed`. The best checkpoint has the
@@ -240,8 +253,15 @@ def sft(
     def validation(row: Row) -> Row:
         return measure(row["step"] // config.eval_every) if "eval_loss" in row else {}
 
-    train = tokenized_dataset(rows, tokenizer, config.max_length)
-    check_labels(rows[0], train[0], tokenizer)
+    def tokenized(row: Row) -> dict[str, list[int]]:
+        return tokenize([row], tokenizer, config.max_length)[0]
+
+    first, listed = next(iter(rows)), isinstance(rows, Sequence)
+    check_labels(first, tokenized(first), tokenizer)
+    if listed:
+        train = tokenized_dataset(rows, tokenizer, config.max_length)
+    else:
+        train = rows.map(tokenized, remove_columns=list(first))
     right = copy.deepcopy(tokenizer)
     right.padding_side = "right"  # a collator may go by it, and causal attention never sees what is right
     guard, saving = SkipNonFinite(), Checkpoints("eval_loss", config.save_minutes, config.max_memory_gb)
@@ -258,7 +278,7 @@ def sft(
             loss_type="nll",
             padding_free=False,  # rows of one length need little padding, and plain causal attention
             include_num_input_tokens_seen="non_padding",
-            train_sampling_strategy="group_by_length",
+            train_sampling_strategy="group_by_length" if listed else "random",
             # On a GPU the next batches are made while it works; on a CPU they would take cores from training.
             dataloader_num_workers=min(4, os.cpu_count() or 1) if models.device() == "cuda" else 0,
         ),
@@ -306,7 +326,8 @@ def continue_sft(run: Run, model: Any, tokenizer: Any, minutes: float) -> dict[s
     control = replace(run, dir=run.dir / "control")
     control.dir.mkdir(exist_ok=True)
     models.restore(model, sft_folder / "model")
-    metrics = sft(model, tokenizer, source.rows("sft"), source.rows("sft_val"), config, control)
+    rows = tasks.sft_rows(source, config)
+    metrics = sft(model, tokenizer, rows, source.rows("sft_val"), config, control)
     save(model, tokenizer, run, "sft_continued")
     return {f"control_{name}": value for name, value in metrics.items()}
 
@@ -322,13 +343,15 @@ def rows_beside_engine(sft_config: Any, grpo_config: Any) -> int:
 
 
 def save(model: Any, tokenizer: Any, run: Run, player: str) -> None:
-    """Write the present weights of `player`, with a model card, where `players.MODEL_FOLDERS` has them.
+    """Write the present weights of `player`, with a model card and a record of what they were trained on,
+    where `players.MODEL_FOLDERS` has them.
 
     After training these are the weights of the last step; the checkpoint of the best one is kept beside.
     """
     folder = run.dir.parent / players.MODEL_FOLDERS[player]
     models.save(model, tokenizer, folder)
     export.write_card(folder, run.dir.parent, player)
+    adapters.write_record(folder, run.dir.parent, player)
 
 
 def training_metrics(log: Sequence[Mapping[str, float]], value: str) -> dict[str, float | None]:
@@ -436,18 +459,26 @@ def _rows_a_round(config: Any) -> int:
     return config.refresh_every * config.batch_size // config.group_size
 
 
-def _turns(states: Sequence[Row], solver: Solver, config: Any, run: Run, play: Callable[[int], Any]) -> Task:
+def _turns(
+    states: Sequence[Row] | Callable[[int], Row],
+    solver: Solver,
+    config: Any,
+    run: Run,
+    play: Callable[[int], Any],
+) -> Task:
     """`unit: turn`: a row is a state, and the reward judges its guess against the exact candidate set."""
     functions, _ = rewards.make_reward_functions(config.preset, solver, solver.rules)
     schedule = rewards.make_schedule(config.schedule, config.preset)
-    source = States(
-        states, run.dir / "states", _rows_a_round(config), None if config.states == "fixed" else play
-    )
+    if callable(states):
+        row = states
+    else:
+        play = None if config.states == "fixed" else play
+        row = States(states, run.dir / "states", _rows_a_round(config), play).__getitem__
 
     def weights(*now: Any) -> list[float]:
         return list(rewards.weights_at(schedule, *now).values())
 
-    return Task(source.__getitem__, functions, weights, None)
+    return Task(row, functions, weights, None)
 
 
 def _whole_games(
@@ -496,7 +527,7 @@ def _group_health(group_size: int, solver: Solver, samples: list[str]) -> Callab
 def grpo(
     model: Any,
     tokenizer: Any,
-    states: Sequence[Row],
+    states: Sequence[Row] | Callable[[int], Row],
     secrets: Sequence[str],
     solver: Solver,
     config: Any,
@@ -507,6 +538,7 @@ def grpo(
 
     `unit: turn`: a row is a state; the reward judges the guess of each completion against the exact
     candidate set. `unit: game`: a row is a secret; the reward is that of the finished game (`rollouts`).
+    states: rows, or a function from a row's number to the row (`tasks.states`).
     config: as for `sft`, and unit, group_size, batch_size (completions a step), temperature,
     max_completion_length, beta, epsilon, and for turns states, refresh_every, preset, schedule.
     `secrets`: training secrets, which are played. `measure` gets the number of a validation, from 1, every
