@@ -234,6 +234,18 @@ def test_duplicates_are_removed_and_counted(folder):
     assert len(states) == len(set(states)) > len({prompt for _, prompt in states})
 
 
+def test_duplicates_stay_when_asked_to_in_the_sft_rows_alone(tmp_path, monkeypatch):
+    options = {"rows": 500, "states": 60}
+    monkeypatch.setattr(data, "SHARD", 200)
+    build(tmp_path / "kept", keep_duplicates=True, **options)
+    build(tmp_path / "removed", **options)
+    kept, removed = (data.load(tmp_path / name) for name in ("kept", "removed"))
+    assert kept.card["files"]["sft"]["rows"] == 500 and kept.card["files"]["sft"]["duplicates_removed"] == 0
+    texts = [json.dumps([row["prompt"], row["completion"]]) for row in kept.rows("sft")]
+    assert len(texts) == 500 > len(set(texts)) == removed.card["files"]["sft"]["rows"]
+    assert kept.rows("states") == removed.rows("states") and kept.rows("sft_val") == removed.rows("sft_val")
+
+
 def test_held_out_words_are_practised_but_never_the_only_word_left(folder):
     """With the full lexicon the teacher guesses them at least half as often as training secrets."""
     opened = data.load(folder)

@@ -197,7 +197,8 @@ class Job(NamedTuple):
     words, rules: what the solver knows. secrets: whose games are played. n: rows before duplicates are
     removed. seeds: of the states and of the teacher's draws. mix, candidates, solver_guess, guess_place: as
     for `build`; without a guess_place the rows are GRPO states. known: real words, which no non-word may
-    equal. given: rows of another teacher in place of the solver's.
+    equal. keep_duplicates: rows with the same texts stay. given: rows of another teacher in place of the
+    solver's.
     """
 
     words: Words
@@ -212,11 +213,12 @@ class Job(NamedTuple):
     known: frozenset[str]
     count_tokens: CountTokens | None
     file: Path
+    keep_duplicates: bool = False
     given: Sequence[Row] = ()
 
 
 class Made(NamedTuple):
-    """What a job gives besides the rows in its file, one item a row that is no duplicate within the job.
+    """What a job gives besides the rows in its file, one item a row that it wrote.
 
     keys: hashes of what makes a row a duplicate. tokens: of prompt and completion, if they are counted.
     """
@@ -278,7 +280,7 @@ def _make(job: Job) -> Made:
         arrow = None
         while drawn := list(islice(rows, BLOCK)):
             # `add` gives None: a key is new once
-            new = [item for item in drawn if item[0] not in seen and not seen.add(item[0])]
+            new = [i for i in drawn if job.keep_duplicates or (i[0] not in seen and not seen.add(i[0]))]
             if not new:
                 continue
             keys, turns, block = zip(*new, strict=True)
@@ -351,7 +353,7 @@ def _write_part(path: Path, jobs: list[Job], workers: int | None, with_parquet: 
         lines = stack.enter_context(open(stack.enter_context(replacing(path)), "wb"))
         parquet = stack.enter_context(replacing(path.with_suffix(".parquet"))) if with_parquet else None
         for made in stack.enter_context(closing(_all_made(jobs, workers))):
-            new = [key not in seen for key in made.keys]
+            new = [jobs[0].keep_duplicates or key not in seen for key in made.keys]
             seen.update(made.keys)
             with open(made.file, "rb") as rows:
                 lines.writelines(compress(rows, new))
@@ -368,8 +370,8 @@ def _write_part(path: Path, jobs: list[Job], workers: int | None, with_parquet: 
         if parquet and not writer:
             pyarrow.parquet.write_table(pyarrow.table({}), parquet)
     return {
-        "rows": len(seen),
-        "duplicates_removed": sum(job.n for job in jobs) - len(seen),
+        "rows": sources.total(),
+        "duplicates_removed": sum(job.n for job in jobs) - sources.total(),
         "by_source": dict(sorted(sources.items())),
         "by_turn": {str(turn): turns[turn] for turn in sorted(turns)},
     } | ({"tokens": {name: _percentiles(counts) for name, counts in tokens.items()}} if tokens else {})
@@ -387,6 +389,7 @@ def build(
     candidates: int = 3,
     solver_guess: str = "information",
     guess_place: str = "last",
+    keep_duplicates: bool = False,
     mix: dict[str, float] = MIX,
     count_tokens: CountTokens | None = None,
     taught: Taught | None = None,
@@ -397,7 +400,8 @@ def build(
     source: what gave the lists of `rules`, of Wordle the arguments of `game_words` (None: the shipped ones).
     rows, states: how many SFT rows and GRPO states are made before duplicates are removed.
     candidates: words in the thinking, at most; solver_guess: which of them is guessed, as `Solver` has it;
-    guess_place: whether the guess is the `first` or the `last` of them. mix: shares by source, as for
+    guess_place: whether the guess is the `first` or the `last` of them. keep_duplicates: keep SFT rows with
+    the same texts, so that what games meet often weighs more. mix: shares by source, as for
     `make_states`.
     count_tokens: tokens of each chat, with the generation prompt when its last message is the user's;
     None leaves the token lengths out. Above `SHARD` rows other processes call it, so that it must be one
@@ -435,7 +439,10 @@ def build(
     val_rows = VAL_ROWS_PER_SECRET * len(split.val)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".shards-") as temporary:
         parts = {
-            "sft": jobs("sft", named, split.train, rows, guess_place),
+            "sft": [
+                job._replace(keep_duplicates=keep_duplicates)
+                for job in jobs("sft", named, split.train, rows, guess_place)
+            ],
             "sft_val": jobs("sft_val", named_val, split.val, val_rows, guess_place),
             "states": jobs("states", named, split.train, states, None),
         }
@@ -465,6 +472,7 @@ def build(
         "candidates": candidates,
         "solver_guess": solver_guess,
         "guess_place": guess_place,
+        "keep_duplicates": keep_duplicates,
         "files": files | {"traces": {"games": len(games), "rows": sum(len(game["turns"]) for game in games)}},
         "split_sizes": {name: len(part) for name, part in split._asdict().items()},
         "split": split._asdict(),

@@ -178,7 +178,7 @@ PARAMETERS: dict[str, dict[str, Param]] = {
             str, "a new chat each turn (fresh) or one that grows (chat)", choices=CHOICES["history"]
         ),
         "turns": Param(int, "guesses in a game", "turns", 1, 20),
-        "n_rows": Param(int, "SFT rows before duplicates are removed", "rows", 1),
+        "n_rows": Param(int, "SFT rows, before duplicates are removed", "rows", 1),
         "n_states": Param(int, "GRPO states before duplicates are removed", "rows", 1),
         "candidates": Param(int, "words named in the thinking, at most", "words", 1, 10),
         "solver_guess": Param(
@@ -191,6 +191,9 @@ PARAMETERS: dict[str, dict[str, Param]] = {
             str,
             "these words spelled letter by letter, as words, or none of them",
             choices=CHOICES["thinking"],
+        ),
+        "keep_duplicates": Param(
+            bool, "keep SFT rows with the same texts: what games meet often weighs more"
         ),
         "non_words": Param(
             str,
@@ -317,7 +320,7 @@ STAGES = tuple(PARAMETERS)
 BEFORE = {
     "01_data_synthesis": {
         **{"thinking": "spelled", "solver_guess": "information"},
-        **{"guess_place": "last", "non_words": "altered"},
+        **{"guess_place": "last", "keep_duplicates": False, "non_words": "altered"},
         **{"game": "", "requests_per_minute": 0},
     },
     "02_sft": {"rows": "file"},
