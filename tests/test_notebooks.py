@@ -96,6 +96,16 @@ def test_the_cell_after_the_parameters_checks_them_all(source):
     assert not imported & set(params.PARAMETERS[path.stem]), "an import hides a parameter"
 
 
+def test_every_parameter_is_read_by_its_notebook_or_from_its_config(source):
+    """One that nobody reads would be set in vain."""
+    path, notebook = source
+    code = "\n".join(cell.source for cell in code_cells(notebook)[1:])
+    package = "\n".join(file.read_text() for file in (ROOT / "wordlelib").glob("*.py"))
+    for name in params.PARAMETERS[path.stem]:
+        read = re.search(rf"\b{name}\b", code) or re.search(rf"config\.{name}\b|config, \"{name}\"", package)
+        assert read or name in params.KEEPING, name
+
+
 def test_a_notebook_tells_the_story_and_leaves_the_code_to_the_package(source):
     _, notebook = source
     lines = [line for cell in code_cells(notebook) for line in cell.source.splitlines() if line.strip()]
