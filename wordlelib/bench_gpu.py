@@ -464,7 +464,7 @@ def environment(name: str) -> dict[str, str]:
             key: models.GPU_SWITCHES[key] for key in ("UNSLOTH_DISABLE_STATISTICS", "VLLM_NO_USAGE_STATS")
         }
     if name.startswith("sft-workbook"):
-        variables |= models.LONG_TRAINING
+        variables |= models.COMPILED_BLOCKS
     return variables
 
 

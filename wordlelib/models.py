@@ -287,7 +287,7 @@ CACHE = Path.home() / ".cache" / "wordlelib"
 GPU_SWITCHES = {
     "UNSLOTH_VLLM_STANDBY": "0",  # standby takes most of the card, whatever share was asked for
     "UNSLOTH_GRPO_SEQ_PACKING": "0",  # it checks itself by running every row alone, again and again
-    "UNSLOTH_BLOCK_COMPILE_LEGACY": "0",  # a short training does not repay it, see LONG_TRAINING
+    "UNSLOTH_BLOCK_COMPILE_LEGACY": "0",  # a short training does not repay it, see COMPILED_BLOCKS
     "UNSLOTH_COMPILE_LOCATION": str(CACHE / "unsloth"),  # else in the working folder
     "UNSLOTH_DISABLE_STATISTICS": "1",  # nothing is sent anywhere without being asked
     "VLLM_NO_USAGE_STATS": "1",
@@ -295,7 +295,7 @@ GPU_SWITCHES = {
 }
 
 # Compiling each block takes about a minute at the start, and a fifth to a third of each step's time off.
-LONG_TRAINING = {"UNSLOTH_BLOCK_COMPILE_LEGACY": "1"}
+COMPILED_BLOCKS = {"UNSLOTH_BLOCK_COMPILE_LEGACY": "1"}
 
 
 def use_backend(backend: str, long_training: bool = False) -> None:
@@ -319,7 +319,7 @@ def use_backend(backend: str, long_training: bool = False) -> None:
             f"backend {backend} needs an NVIDIA GPU, and torch sees none: use backend transformers"
         )
     if backend == "unsloth":
-        _set_switches(GPU_SWITCHES | (LONG_TRAINING if long_training else {}))
+        _set_switches(GPU_SWITCHES | (COMPILED_BLOCKS if long_training else {}))
     else:
         _set_switches(ENGINE_QUIET)
     try:

@@ -277,7 +277,9 @@ class Solver:
         number and the places, among the candidates, of the equally good next guesses. Exact up to `EXACT`
         candidates; of more, the `BEAM` with most information are tried, and beyond them the one with most.
         """
-        return self._fewest(np.asarray(candidates, dtype=np.intp).tobytes(), left, BEAM)
+        # Few candidates have no beam: asked for or met on the way, they are then one entry of the cache.
+        beam = BEAM if len(candidates) > EXACT else 1
+        return self._fewest(np.asarray(candidates, dtype=np.intp).tobytes(), left, beam)
 
     def _find_fewest(self, key: bytes, left: int, beam: int) -> tuple[int, tuple[int, ...]]:
         candidates = np.frombuffer(key, dtype=np.intp)
