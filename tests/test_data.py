@@ -185,6 +185,7 @@ def test_shards_give_the_same_files_whatever_the_number_of_processes(tmp_path, m
     """Rows of several shards are those of each shard in order, less duplicates of earlier ones."""
     options = {"rows": 500, "states": 60, "count_tokens": count_words}
     build(tmp_path / "first", **options | {"rows": 200})
+    monkeypatch.setattr(data, "ONE_PIECE", 200)
     monkeypatch.setattr(data, "SHARD", 200)
     monkeypatch.setattr(data, "BLOCK", 70)
     card = build(tmp_path / "one", workers=1, **options)
@@ -210,6 +211,7 @@ def test_shards_give_the_same_files_whatever_the_number_of_processes(tmp_path, m
 def test_a_process_that_fails_ends_the_build_and_leaves_no_part(
     counter, error, message, tmp_path, monkeypatch
 ):
+    monkeypatch.setattr(data, "ONE_PIECE", 20)
     monkeypatch.setattr(data, "SHARD", 20)
     with pytest.raises(error, match=message):
         build(tmp_path, rows=100, states=5, workers=2, count_tokens=counter)
@@ -236,6 +238,7 @@ def test_duplicates_are_removed_and_counted(folder):
 
 def test_duplicates_stay_when_asked_to_in_the_sft_rows_alone(tmp_path, monkeypatch):
     options = {"rows": 500, "states": 60}
+    monkeypatch.setattr(data, "ONE_PIECE", 200)
     monkeypatch.setattr(data, "SHARD", 200)
     build(tmp_path / "kept", keep_duplicates=True, **options)
     build(tmp_path / "removed", **options)

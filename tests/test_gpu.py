@@ -64,10 +64,11 @@ def measured(name: str, run: Path, out: Path) -> dict:
 def agrees(agreement: dict) -> bool:
     """Different kernels round differently: answers may part only where two tokens are nearly as likely.
 
-    After a short training many are: on an H100, 49 of 64 answers were equal, and the others parted
-    between tokens at most 0.25 nats apart.
+    After a short training many are: on an H100 and on H200s, 47 to 53 of 64 answers were equal, and of the
+    others all but one parted between tokens at most 0.25 nats apart, that one at 0.625: five steps of a
+    bfloat16 logit above 16. Old weights give other answers to nearly all (`answers_changed`).
     """
-    return agreement["share"] >= 0.5 and agreement["gap"] <= 0.5
+    return agreement["share"] >= 0.65 and agreement["gap"] <= 0.75
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +191,8 @@ def test_a_merged_model_behind_vllm_serve_plays_and_teaches(served, trained, tmp
     print(runs.read_json(out / "04_eval" / "metrics.json"))
     teacher = {
         **{"teacher": "endpoint", "endpoint": served, "teacher_model": "merged", "temperature": 1.0},
-        **{"teacher_secrets": 8, "teacher_games": 4, "max_completion_length": 64, "model": MODEL},
+        **{"teacher_secrets": 8, "val_secrets": 8, "teacher_games": 4},
+        **{"max_completion_length": 64, "model": MODEL},
     }
     taught = tmp_path / "taught"
     result = run(taught, {"01_data_synthesis": DATA | teacher})
@@ -198,7 +200,7 @@ def test_a_merged_model_behind_vllm_serve_plays_and_teaches(served, trained, tmp
     # after so short a training it may win no game that is worth keeping, which 01 says
     assert result.returncode == 0 or "no game of the teacher is worth learning" in result.stderr
     games = [path for path in taught.glob("01_data_synthesis/teacher/*.jsonl") if path.stem.isalpha()]
-    assert [len(evaluate.read_games(path)) for path in games] == [4] * 8
+    assert [len(evaluate.read_games(path)) for path in games] == [4] * (8 + 8)
 
 
 @pytest.mark.parametrize("history", ["fresh", "chat"])

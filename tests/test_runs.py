@@ -211,6 +211,16 @@ def test_a_killed_stage_goes_on_with_resume_and_drops_what_will_be_made_again(ki
     assert runs.read_log(stage.dir / "log.jsonl") == [{"step": 1}, {"step": 2, "again": True}]
 
 
+def test_rewinding_drops_the_summary_of_the_part_before_and_no_step(tmp_path, values):
+    """On a GPU the trainer adds its running time to the rows of steps too."""
+    stage = runs.start(STAGE, values)
+    steps = [{"step": step, "loss": 1.0, "train_runtime": 2.0 * step} for step in (1, 2, 3)]
+    for row in (*steps, {"step": 3, "train_loss": 1.0, "train_runtime": 6.1}):
+        stage.log(row)
+    stage.rewind_log(3)
+    assert runs.read_log(stage.dir / "log.jsonl") == steps
+
+
 def test_resuming_with_another_learning_rate_is_refused(killed):
     with pytest.raises(ValueError, match=r"was started with learning_rate=1e-09, not 0\.002"):
         runs.start("02_sft", sft_values(killed.parent, resume=True, learning_rate=2e-3))

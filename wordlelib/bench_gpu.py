@@ -39,7 +39,7 @@ SFT_ROWS, GRPO_STATES = 5500, 600  # made when no data are given: enough for the
 PLAIN_BATCH = 128  # rows at once of the plain loop: 256 do not fit 80 GB
 DEFAULT_BATCH = 64  # rows at once of the variants with Unsloth's defaults
 FULL_LEARNING_RATE = 1e-5  # all weights; that of an adapter would break them
-SECONDS = {"sft": 180, "grpo": 240}  # limits of one variant, its start included
+SECONDS = {"sft": 180, "grpo": 360}  # limits of one variant, its start included
 TRAINING_SHARE = 0.8  # of the limit, after which training ends by itself and is measured
 
 # What the benchmark sets on top of the recipe: a short training that nothing interrupts.

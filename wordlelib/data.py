@@ -40,7 +40,8 @@ STAGE = "01_data_synthesis"
 CARD = "card.json"
 CARD_KEYS = ("rules", "digest", "words", "split", "files")
 VAL_ROWS_PER_SECRET = 20
-SHARD = 100_000  # rows made in one piece, with seeds of their own, so that the files depend on no process
+ONE_PIECE = 60_000  # up to so many rows are made by one process: more take seconds to start, and memory
+SHARD = 20_000  # of more, rows of one piece, with seeds of their own: files depend on no process
 BLOCK = 5_000  # of these rows are in memory at once
 TRACE_COLUMNS = ("game", "secret", "turn", "guess", "feedback", "reason", "rule", "text", "won", "n_guesses")
 
@@ -404,7 +405,7 @@ def build(
     the same texts, so that what games meet often weighs more. mix: shares by source, as for
     `make_states`.
     count_tokens: tokens of each chat, with the generation prompt when its last message is the user's;
-    None leaves the token lengths out. Above `SHARD` rows other processes call it, so that it must be one
+    None leaves the token lengths out. Above `ONE_PIECE` rows other processes call it, so that it must be one
     that can be pickled. taught: rows and games in place of the solver's, which then makes the states alone;
     `rows`, `candidates` and `guess_place` say nothing then. workers: processes at most (None: one for each
     processor); files do not depend on it. Only training secrets have training games. With the `full`
@@ -426,12 +427,13 @@ def build(
 
     def jobs(part: str, named: Words, secrets: Sequence[str], n: int, guess_place: str | None) -> list[Job]:
         made = []
-        for number, start in enumerate(range(0, max(n, 1), SHARD)):
+        size = SHARD if n > ONE_PIECE else max(n, 1)
+        for number, start in enumerate(range(0, max(n, 1), size)):
             # The first shard is drawn as if there were no other.
             end = f" shard {number}" if number else ""
             seeds = (f"{part} {seed}{end}", f"{part} labels {seed}{end}")
             file = Path(temporary) / f"{part}-{number}.jsonl"
-            of = (named, rules, tuple(secrets), min(SHARD, n - start), seeds, mix)
+            of = (named, rules, tuple(secrets), min(size, n - start), seeds, mix)
             how = (candidates, solver_guess, guess_place)
             made.append(Job(*of, *how, words.dictionary, count_tokens, file))
         return made

@@ -337,7 +337,7 @@ class Run:
         if path.is_file():
             rows = [row for row in read_log(path) if row.get("step", 0) <= step]
             if math.isfinite(step):
-                rows = [row for row in rows if "train_runtime" not in row]
+                rows = [row for row in rows if "train_loss" not in row]  # that of the whole training
             write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
     def figure(self, figure: Any, name: str) -> None:
