@@ -19,6 +19,7 @@ import pytest
 import torch
 import yaml
 from conftest import ROOT, took_a_card_each
+from safetensors.torch import load_file
 
 from wordlelib import evaluate, models, runs, sweeps
 
@@ -260,6 +261,21 @@ def test_out_of_memory_names_the_parameter_to_lower(trained, tmp_path):
     result = run(out, {"02_sft": SFT | {"model": MODEL, "batch_size": 3000, "micro_batch_size": 0}})
     print(result.stderr[-500:])
     assert result.returncode == 1 and "set micro_batch_size below 3000" in result.stderr
+
+
+def test_grpo_moves_the_weights_of_a_nano_model(tmp_path):
+    """Small steps too: its weights stay float32 from SFT on."""
+    short = {"max_steps": 40, "eval_every": 40, "save_every": 40}
+    done(
+        tmp_path / "run",
+        {"01_data_synthesis": DATA, "02_sft": short, "03_grpo": GRPO | {"learning_rate": 1e-5}},
+        recipe="nano-gpu",
+    )
+    files = [tmp_path / "run" / stage / "model" / "model.safetensors" for stage in ("02_sft", "03_grpo")]
+    before, after = map(load_file, files)
+    assert {weight.dtype for weight in (*before.values(), *after.values())} == {torch.float32}
+    moved = sum((after[name] != weight).sum().item() for name, weight in before.items())
+    assert moved > 0.5 * sum(weight.numel() for weight in before.values())
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two NVIDIA GPUs on this host")

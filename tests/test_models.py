@@ -110,6 +110,18 @@ def test_a_saved_model_loads_with_the_same_logits(game, tokenizer, tmp_path):
     assert players.prompt_ids(its_tokenizer, [chat]) == players.prompt_ids(tokenizer, [chat])
 
 
+@pytest.mark.parametrize(("adapter", "dtype"), [("none", torch.float32), ("lora", torch.bfloat16)])
+def test_weights_that_are_trained_are_not_rounded(adapter, dtype, game, tokenizer, tmp_path, monkeypatch):
+    """On a GPU a frozen base is bfloat16, in which a small step of a weight would be lost."""
+    models.save(models.nano_model(tokenizer), tokenizer, tmp_path / "model")
+    monkeypatch.setattr(models, "device", lambda: "cuda")
+    monkeypatch.setattr(torch.nn.Module, "to", lambda self, *args, **options: self)  # there is no GPU here
+    config = SimpleNamespace(backend="transformers", adapter=adapter, lora_rank=4, seed=0)
+    model, _ = models.load_policy(tmp_path / "model", game[1], config)
+    assert model.get_input_embeddings().weight.dtype == dtype
+    assert {p.dtype for p in model.parameters() if p.requires_grad} == {torch.float32}
+
+
 def test_a_save_that_fails_leaves_the_older_model(tokenizer, tmp_path, monkeypatch):
     model = models.nano_model(tokenizer)
     folder = tmp_path / "model"

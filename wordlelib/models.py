@@ -196,12 +196,13 @@ def count_tokens(tokenizer: Any, chats: Sequence[list[dict[str, str]]]) -> list[
     return [sum(map(lengths.get, pieces)) for pieces in split_chats]
 
 
-def load(name: str | Path, rules: Rules, seed: int = 0) -> tuple[Any, Any]:
+def load(name: str | Path, rules: Rules, seed: int = 0, dtype: Any = None) -> tuple[Any, Any]:
     """Model and tokenizer of a nano model (fresh weights), a hub name, or a local folder.
 
-    A folder that holds an adapter loads its base and attaches it. Weights are bfloat16 on CUDA and
-    float32 elsewhere. Raises FileNotFoundError for a path that is not there, ValueError for files that
-    are not whole and for an adapter whose B matrices are all zero: it was never trained.
+    A folder that holds an adapter loads its base and attaches it. `dtype`: of the weights (None: bfloat16
+    on CUDA, float32 elsewhere); fresh ones are float32. Raises FileNotFoundError for a path that is not
+    there, ValueError for files that are not whole and for an adapter whose B matrices are all zero: it was
+    never trained.
     """
     import torch
     from safetensors import SafetensorError
@@ -212,7 +213,7 @@ def load(name: str | Path, rules: Rules, seed: int = 0) -> tuple[Any, Any]:
     if str(name) in NANO_SHAPES:
         return nano_model(tokenizer, seed, str(name)).to(device()), tokenizer
     folder = existing(name)
-    dtype = torch.bfloat16 if device() == "cuda" else torch.float32
+    dtype = dtype or (torch.bfloat16 if device() == "cuda" else torch.float32)
     base, rank = adapter_base(folder)
     try:
         model = AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
@@ -350,7 +351,11 @@ def load_policy(name: str | Path, rules: Rules, config: Any, engine_memory: floa
         )
     if config.backend == "unsloth":
         return _load_unsloth(name, rules, config, engine_memory)
-    model, tokenizer = load(name, rules, config.seed)
+    import torch
+
+    # A step that is small against a weight would be rounded away in bfloat16.
+    dtype = torch.float32 if config.adapter == "none" else None
+    model, tokenizer = load(name, rules, config.seed, dtype)
     if config.adapter == "lora" and not hasattr(model, "peft_config"):
         model = attach_adapter(model, config.lora_rank)
     return model, tokenizer

@@ -29,7 +29,7 @@ KEPT = {
     "unsloth": (8, 4, 4, 4),
     "unsloth, all weights": (16, 4, 4, 4),
     "transformers": (18, 6, 4, 8),
-    "transformers, all weights": (16, 4, 4, 8),
+    "transformers, all weights": (26, 4, 4, 8),  # float32 weights: the sum of the layers is float32 too
 }
 # Qwen3 norms queries and keys before the rotation and keeps those inputs too: per unit of both widths.
 KEPT_BY_QK_NORM = {
@@ -247,15 +247,17 @@ def _row_tokens(settings: Settings, stage: str) -> int:
     return players.longest_sequence(data, prompt, settings[stage]["max_completion_length"])
 
 
-def _held(settings: Settings, shape: Shape) -> Parts:
+def _held(stage: str, settings: Settings, shape: Shape) -> Parts:
     """What a training stage holds from its start to its end."""
     sft = settings["02_sft"]
     weights = weight_bytes(shape, sft["adapter"] == "qlora")
     if sft["adapter"] == "none":  # gradients and moments have the precision of the weights
+        plain = settings[stage]["backend"] == "transformers"  # trains float32 beside copies in bfloat16
+        precision, parameters = FP32 if plain else BF16, shape.linear + shape.other
         return {
-            "weights": weights,
+            "weights": weights + plain * FP32 * parameters,
             "adapter": 0,
-            "gradients and optimiser": (1 + ADAM_MOMENTS) * BF16 * (shape.linear + shape.other),
+            "gradients and optimiser": (1 + ADAM_MOMENTS) * precision * parameters,
         }
     trained = adapter_parameters(shape, sft["lora_rank"])  # float32 on both backends
     return {
@@ -298,13 +300,13 @@ def _engine(shape: Shape, weights: float, asked: float) -> Parts:
 def _sft(settings: Settings, shape: Shape, card: float) -> Parts:
     own = settings["02_sft"]
     tokens = _rows(own) * own["max_length"]
-    return _held(settings, shape) | _training("02_sft", settings, shape, tokens, tokens)
+    return _held("02_sft", settings, shape) | _training("02_sft", settings, shape, tokens, tokens)
 
 
 def _grpo(settings: Settings, shape: Shape, card: float) -> Parts:
     own, rows = settings["03_grpo"], _rows(settings["03_grpo"])
     length, completion = _row_tokens(settings, "03_grpo"), own["max_completion_length"]
-    held = _held(settings, shape)
+    held = _held("03_grpo", settings, shape)
     training = _training("03_grpo", settings, shape, rows * length, rows * completion)
     if own["backend"] == "unsloth":
         generation = _engine(shape, held["weights"], own["engine_memory"] * card)
