@@ -1,4 +1,4 @@
-# make demo   the whole pipeline on two CPU cores, into results/cpu-demo
+# make demo   the whole pipeline on two CPU cores, into results/cpu-demo; then games of the embedded student
 # make test   lint, unit and property tests, every notebook
 # make lab    JupyterLab on the notebooks
 # make pictures   the screenshots in README.md, with Chromium
@@ -21,6 +21,8 @@ export PYTHONDONTWRITEBYTECODE :=
 
 demo: .venv/installed
 	$(BIN)/python -m wordlelib run --recipe cpu-demo --out $(RUN) --resume
+	@echo; echo "Beside it the student in wordlelib/embedded, trained on a GPU, in the full game:"
+	$(BIN)/python -m wordlelib eval --player embedded
 
 test: lint .venv/sweep .venv/track .venv/browser .venv/games
 	$(BIN)/python -m pytest

@@ -408,7 +408,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--data", type=Path, help="a 01_data_synthesis folder; without it data are made")
     sub.add_argument("--adapter", choices=("qlora", "lora"), default="qlora", help="for GRPO (qlora)")
     sub.add_argument("--only", default="", help="such as sft, grpo, or names of variants, with commas")
-    sub.add_argument("--minutes", type=finite, default=9, help="limit of everything (9)")
+    sub.add_argument("--minutes", type=finite, default=25, help="limit of everything (25)")
     sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help="may be repeated")
     sub.add_argument(
         "--out", type=Path, default=Path("results/bench-gpu"), help="files to write, less their endings"

@@ -141,7 +141,7 @@ def _licence_of_base(run: Path) -> str | None:
 
 
 def _data(card: dict[str, Any]) -> str:
-    rules, sizes, files = card["rules"], card["split_sizes"], card["files"]
+    rules, sizes = card["rules"], card["split_sizes"]
     answers, allowed = card["words"]["answers"], card["words"]["allowed"]
     return f"""\
 - Rules `{card["digest"]}`: {rules["length"]} letters, {rules["turns"]} turns, hard mode \
@@ -150,15 +150,21 @@ def _data(card: dict[str, Any]) -> str:
 - Allowed guesses: {allowed["count"]:,} words, SHA-256 `{allowed["sha256"]}`.
 - Split by secret: {sizes["train"]:,} to train, {sizes["val"]:,} to choose, {sizes["test"]:,} held out.
 - Lexicon `{card["lexicon"]}`: {LEXICON[card["lexicon"]]}.
-- {files["sft"]["rows"]:,} SFT rows and {files["states"]["rows"]:,} GRPO states, none twice."""
+{_row_counts(card)}"""
+
+
+def _row_counts(card: dict[str, Any]) -> str:
+    sft, states = (card["files"][part]["rows"] for part in ("sft", "states"))
+    twice = "each as often as games gave it" if card.get("keep_duplicates") else "none twice"
+    return f"- {sft:,} SFT rows, {twice}, and {states:,} GRPO states, none twice."
 
 
 def _board_data(card: dict[str, Any]) -> str:
-    sizes, files = card["split_sizes"], card["files"]
+    sizes = card["split_sizes"]
     return f"""\
 - Rules `{card["digest"]}`: {card["rules"]["game"]} of OpenSpiel, {card["rules"]["turns"]} turns.
 - Split by task: {sizes["train"]:,} to train, {sizes["val"]:,} to choose, {sizes["test"]:,} held out.
-- {files["sft"]["rows"]:,} SFT rows and {files["states"]["rows"]:,} GRPO states, none twice."""
+{_row_counts(card)}"""
 
 
 def _training(run: Path, player: str) -> str:
