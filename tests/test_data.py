@@ -218,6 +218,21 @@ def test_a_process_that_fails_ends_the_build_and_leaves_no_part(
     assert not list(tmp_path.iterdir())
 
 
+def test_words_that_are_no_secrets_can_come_first_among_equally_good_guesses(tmp_path):
+    """They are never the only word left, and would be named less often than secrets wherever few are left."""
+    shares = {}
+    for ties in ("rarest", "non_secrets"):
+        assert build(tmp_path / ties, ties=ties, rows=600)["ties"] == ties
+        opened, pairs = data.load(tmp_path / ties), []
+        solver = Solver(opened.words, opened.rules)
+        for row in opened.rows("sft") + opened.rows("sft_val"):
+            left = {solver.universe[place] for place in solver.candidates(row["history"])}
+            if len(left) == 2 and len(left & set(SPLIT.train)) == 1:
+                pairs.append(parse_guess(row["completion"][0]["content"]).guess not in SPLIT.train)
+        shares[ties] = sum(pairs) / len(pairs)
+    assert shares["non_secrets"] == 1 > shares["rarest"] > 0.2
+
+
 def test_folder_holds_exactly_the_promised_files(folder):
     assert {path.name for path in folder.iterdir()} == {*FILES, "card.json"}
 

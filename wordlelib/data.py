@@ -33,7 +33,7 @@ from wordlelib.prompts import completion, messages
 from wordlelib.rules import Rules, rules_for
 from wordlelib.runs import Run, finished_stage, project_path, read_json, read_yaml, replacing, write_json
 from wordlelib.solver import Solver, solver_for
-from wordlelib.teachers import MIX, make_states, solver_turn, traces
+from wordlelib.teachers import MIX, make_states, solver_turn, ties_from, traces
 from wordlelib.words import Split, Words, load_words, require_disjoint, sample_words, split_secrets, without
 
 STAGE = "01_data_synthesis"
@@ -197,9 +197,9 @@ class Job(NamedTuple):
 
     words, rules: what the solver knows. secrets: whose games are played. n: rows before duplicates are
     removed. seeds: of the states and of the teacher's draws. mix, candidates, solver_guess, guess_place: as
-    for `build`; without a guess_place the rows are GRPO states. known: real words, which no non-word may
-    equal. keep_duplicates: rows with the same texts stay. given: rows of another teacher in place of the
-    solver's.
+    for `build`; without a guess_place the rows are GRPO states. guessed: where the counts of the teacher's
+    guesses start. known: real words, which no non-word may equal. keep_duplicates: rows with the same texts
+    stay. given: rows of another teacher in place of the solver's.
     """
 
     words: Words
@@ -211,6 +211,7 @@ class Job(NamedTuple):
     candidates: int
     solver_guess: str
     guess_place: str | None
+    guessed: Counter[str]
     known: frozenset[str]
     count_tokens: CountTokens | None
     file: Path
@@ -243,7 +244,7 @@ def _job_rows(job: Job) -> Iterator[tuple[int, Row]]:
     if job.given or not job.n:
         return
     solver = _solver(job.words, job.rules, job.solver_guess)
-    rng, guessed = random.Random(job.seeds[1]), Counter()
+    rng, guessed = random.Random(job.seeds[1]), job.guessed.copy()
     for history, secret, source in make_states(solver, job.secrets, job.n, job.seeds[0], job.mix, job.known):
         if job.guess_place:
             row = sft_row(solver, history, secret, source, rng, job.candidates, guessed, job.guess_place)
@@ -389,6 +390,7 @@ def build(
     seed: int = 0,
     candidates: int = 3,
     solver_guess: str = "information",
+    ties: str = "rarest",
     guess_place: str = "last",
     keep_duplicates: bool = False,
     mix: dict[str, float] = MIX,
@@ -401,9 +403,10 @@ def build(
     source: what gave the lists of `rules`, of Wordle the arguments of `game_words` (None: the shipped ones).
     rows, states: how many SFT rows and GRPO states are made before duplicates are removed.
     candidates: words in the thinking, at most; solver_guess: which of them is guessed, as `Solver` has it;
-    guess_place: whether the guess is the `first` or the `last` of them. keep_duplicates: keep SFT rows with
-    the same texts, so that what games meet often weighs more. mix: shares by source, as for
-    `make_states`.
+    ties: which of equally good ones, the one guessed least often so far (`rarest`), or first those that are
+    no training secrets (`non_secrets`); guess_place: whether the guess is the `first` or the `last` of them.
+    keep_duplicates: keep SFT rows with the same texts, so that what games meet often weighs more. mix: shares
+    by source, as for `make_states`.
     count_tokens: tokens of each chat, with the generation prompt when its last message is the user's;
     None leaves the token lengths out. Above `ONE_PIECE` rows other processes call it, so that it must be one
     that can be pickled. taught: rows and games in place of the solver's, which then makes the states alone;
@@ -434,7 +437,7 @@ def build(
             seeds = (f"{part} {seed}{end}", f"{part} labels {seed}{end}")
             file = Path(temporary) / f"{part}-{number}.jsonl"
             of = (named, rules, tuple(secrets), min(size, n - start), seeds, mix)
-            how = (candidates, solver_guess, guess_place)
+            how = (candidates, solver_guess, guess_place, ties_from(split.train, ties))
             made.append(Job(*of, *how, words.dictionary, count_tokens, file))
         return made
 
@@ -473,6 +476,7 @@ def build(
         "mix": mix,
         "candidates": candidates,
         "solver_guess": solver_guess,
+        "ties": ties,
         "guess_place": guess_place,
         "keep_duplicates": keep_duplicates,
         "files": files | {"traces": {"games": len(games), "rows": sum(len(game["turns"]) for game in games)}},

@@ -186,6 +186,12 @@ PARAMETERS: dict[str, dict[str, Param]] = {
             "the consistent word that the solver guesses: most information now, or fewest guesses to the end",
             choices=("information", "fewest"),
         ),
+        "ties": Param(
+            str,
+            "which of equally good guesses: the one made least often so far (rarest), or first words that "
+            "are no training secrets, which are never the only one left (non_secrets)",
+            choices=("rarest", "non_secrets"),
+        ),
         "guess_place": Param(str, "where the guess stands among these words", choices=("first", "last")),
         "thinking": Param(
             str,
@@ -319,7 +325,7 @@ STAGES = tuple(PARAMETERS)
 # What a stage did before it had a parameter: configs of such runs do not name it.
 BEFORE = {
     "01_data_synthesis": {
-        **{"thinking": "spelled", "solver_guess": "information"},
+        **{"thinking": "spelled", "solver_guess": "information", "ties": "rarest"},
         **{"guess_place": "last", "keep_duplicates": False, "non_words": "altered"},
         **{"game": "", "requests_per_minute": 0},
     },
@@ -472,7 +478,7 @@ def _check_board(stage: str, values: dict[str, Any]) -> None:
         "history": "fresh",
         "teacher": "solver",
     }
-    for name, value in {**texts, "solver_guess": "information", "hard_mode": False}.items():
+    for name, value in {**texts, "solver_guess": "information", "ties": "rarest", "hard_mode": False}.items():
         if values[name] != value:
             raise ValueError(
                 f"{stage}: {name} is of Wordle, and the game is {values['game']}: use {name} {value!r}"

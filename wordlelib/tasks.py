@@ -11,7 +11,7 @@ from typing import Any
 from wordlelib.data import Data, Row, sft_row, state_row
 from wordlelib.solver import Solver, solver_for
 from wordlelib.states import chosen_states
-from wordlelib.teachers import task
+from wordlelib.teachers import task, ties_from
 
 KINDS = ("sft", "states")
 SHARDS = 64  # parts that several readers can share
@@ -26,11 +26,12 @@ def make_row(
     kind: str = "sft",
     candidates: int = 3,
     guess_place: str = "last",
+    ties: str = "rarest",
     **case: Any,
 ) -> Row:
     """Row `number`: a task (`teachers.task`, with its options as `case`) as an SFT row or a GRPO state.
 
-    candidates, guess_place: of the teacher's thinking in an SFT row.
+    candidates, guess_place, ties: of the teacher's thinking and guess in an SFT row, as for `data.build`.
 
     A function of its arguments alone: the teacher's choice among good guesses is drawn for this row, not
     balanced over rows as in `data.build`. Raises ValueError for an unknown kind.
@@ -41,7 +42,7 @@ def make_row(
     if kind == "states":
         return state_row(solver, *state)
     rng = random.Random(f"label {seed} {number}")
-    return sft_row(solver, *state, rng, candidates, None, guess_place)
+    return sft_row(solver, *state, rng, candidates, ties_from(secrets, ties), guess_place)
 
 
 def _of(source: Data, seed: int) -> dict[str, Any]:
@@ -54,6 +55,7 @@ def _of(source: Data, seed: int) -> dict[str, Any]:
         "secrets": source.split.train,
         "seed": seed,
         "known": source.words.dictionary,
+        "ties": source.card.get("ties", "rarest"),
         **own,
     }
 

@@ -40,6 +40,7 @@ OPENERS = {"opener": "answer", "random": "answer"}
 BLIND = 8  # guesses that a game with a decoy draws on each turn, to play the most telling one
 TRIES = 200  # letters that are drawn to invent a word that fits all feedback
 BARREN = 1000  # games without a state in a row that mean that a source gives none
+OFTEN = 10**9  # guesses, more than any data set has rows
 SURE = 6  # with at most this many candidates the teacher always takes the best one
 
 
@@ -88,6 +89,16 @@ def solver_turn(
     others = [place for place in drawn if place != chosen][: candidates - 1]
     places = (*others, chosen) if guess_place == "last" else (chosen, *others)
     return [solver.universe[left[place]] for place in places], solver.universe[left[chosen]]
+
+
+def ties_from(secrets: Collection[str], ties: str) -> Counter[str]:
+    """Where the counts of `guessed` start: at nothing (`rarest`), or as if all secrets had been guessed often
+    (`non_secrets`).
+
+    Secrets have the states with one word left to themselves, so a student learns to name one of them whenever
+    little is left. With `non_secrets` the other words are named wherever one of them is as good.
+    """
+    return Counter(dict.fromkeys(secrets, OFTEN) if ties == "non_secrets" else ())
 
 
 def mix_with(non_words: str) -> dict[str, float]:
