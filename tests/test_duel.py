@@ -143,6 +143,7 @@ def test_a_saved_model_plays_against_a_person(tmp_path, small_words, small_rules
     tokenizer = models.nano_tokenizer(small_rules)
     models.save(models.nano_model(tokenizer, 0), tokenizer, tmp_path / "model")
     monkeypatch.setattr(duel, "saved_game", lambda model: (small_words, small_rules))
+    monkeypatch.setattr(models, "EMBEDDED_FOLDER", tmp_path / "none")  # a student would be there too
     words, rules, opponents = duel.setting(model=str(tmp_path / "model"))
     game = duel.Duel(words, rules, opponents, small_words.answers[3])
     assert game.guess(small_words.answers[3]) and not game.failed
