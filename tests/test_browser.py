@@ -343,12 +343,14 @@ def test_a_person_plays_in_the_play_notebook(opened, lab):
     entry.press("Enter")
     page.wait_for_function("document.querySelector('.duel .row').innerText.includes('C')")
     assert entry.input_value() == "" and "SOARE" not in cards(view)[1]
+    assert "embedded student" in cards(view)[2] and "SLATE" not in cards(view)[2]
     assert view.get_by_label("hard mode").is_disabled()
     picture(view, "duel")
     entry.fill("those")
     entry.press("Enter")
     page.wait_for_selector(".duel [role=status]:text('Won in 2.')")
     assert "S\n" in cards(view)[1] and entry.is_disabled() and status.inner_text() == "Won in 2."
+    assert "<guess>slate</guess>" in cards(view)[2] and "failed" not in cards(view)[2]
     picture(view, "duel-over")
 
 

@@ -276,6 +276,16 @@ def test_a_stage_is_exported_to_merged_weights_with_a_card(run, source, tmp_path
         assert str(tmp_path).encode() not in path.read_bytes(), f"{path.name} names a path of this machine"
 
 
+def test_an_exported_model_knows_its_game_wherever_its_folder_goes(run, source, tmp_path):
+    """Asked in another form than it was trained in, it would play badly, and nobody would know why."""
+    assert (
+        main(["export", "--run", str(run), "--to", "merged", "--out", str(tmp_path / "given" / "away")]) == 0
+    )
+    shutil.rmtree(run)
+    words, rules = players.saved_game(str(tmp_path / "given" / "away"))
+    assert (words, rules) == (source.words, source.rules) and rules.renderer == "symbols"
+
+
 def test_full_weights_are_exported_too(run, source, tokenizer):
     models.save(models.nano_model(tokenizer), tokenizer, run / "02_sft" / "model")
     assert main(["export", "--run", str(run), "--stage", "02_sft", "--to", "merged"]) == 0

@@ -425,13 +425,14 @@ def merged(run: str | Path, stage: str = "03_grpo", out: str | Path = "", overwr
 
 
 def _merge_stage(run: Path, stage: str, source: data.Data, folder: Path, form: str = "merged") -> Agreement:
-    """The merged weights of a stage with their card, which says which form of export it is."""
+    """The merged weights of a stage with the data card and a model card, which says the form of export."""
     model, tokenizer = models.load(run.resolve() / stage / "model", source.rules)
     agreement = merge(model, tokenizer, folder, _prompts(source, tokenizer))
     note = (
         f"{EXPORTED} {form}`: 16-bit weights, reloaded and compared with the model as trained: {agreement}."
     )
     write_card(folder, run, PLAYER_OF[stage], note)
+    shutil.copyfile(source.folder / data.CARD, folder / data.CARD)  # which game it plays
     return agreement
 
 
@@ -451,7 +452,6 @@ def embedded(run: str | Path, stage: str = "03_grpo", overwrite: bool = False) -
         )
     with replacing_folder(folder) as temporary:
         agreement = _merge_stage(Path(run), stage, source, temporary, "embedded")
-        shutil.copyfile(source.folder / data.CARD, temporary / data.CARD)
         size = sum(file.stat().st_size for file in temporary.iterdir())
         if size > EMBEDDED_BYTES:
             raise ValueError(

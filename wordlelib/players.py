@@ -269,18 +269,16 @@ def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[s
 
 
 def saved_game(model: str) -> tuple[Words, Rules]:
-    """Words and rules that a saved model plays: of the run that its folder lies in, or of the embedded
-    student's data card, else the shipped ones.
+    """Words and rules that a saved model plays: of the data card in its folder, as exports have it, or of the
+    run that the folder lies in, else the shipped ones.
 
     Raises ValueError for a model of another game than Wordle.
     """
     from wordlelib import data, models
 
-    if model == models.EMBEDDED:
-        source = data.load(models.existing(model))
-        return source.words, source.rules
-    inside = [parent / data.STAGE for parent in Path(model).resolve().parents]
-    if made := [stage for stage in inside if (stage / data.CARD).is_file()]:
+    folder = Path(models.existing(model) if model == models.EMBEDDED else model).resolve()
+    places = [folder, *(parent / data.STAGE for parent in folder.parents)]
+    if made := [place for place in places if (place / data.CARD).is_file()]:
         source = data.load(made[0])
         require_wordle(source.rules, "a single game")
         return source.words, source.rules
