@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from conftest import LOSS, NAMES, game
 
-from wordlelib import __main__, data, findings, page, plots
+from wordlelib import __main__, data, findings, page, plots, report
 from wordlelib.data import build
 from wordlelib.evaluate import flat_metrics, write_games
 from wordlelib.rules import rules_for
@@ -156,6 +156,17 @@ def test_easier_games_are_marked_and_not_paired_with_strict_ones(make_run):
     assert not [row for row in rows_of(sections["comparisons"], "All") if "sft in b" in row.values()]
 
 
+def test_the_page_says_how_many_games_of_a_server_failed(make_run):
+    run = make_run(players={"endpoint": NAMES})
+    metrics = json.loads((run / "04_eval" / "metrics.json").read_text())
+    asked = {"requests": 70, "retries": 9, "failed_games": 3, "seconds_per_game": 1.5}
+    asked |= {"model": "a/b", "prompt_tokens_per_game": 400.0, "completion_tokens_per_game": None}
+    write_json(run / "04_eval" / "metrics.json", metrics | {f"endpoint/{k}": v for k, v in asked.items()})
+    text = findings.sections(findings.Findings([run]))["protocol"].text
+    assert "is a/b: a game took 400 prompt and – completion tokens" in text
+    assert "70 requests with 9 retries; failed games, which count as lost: 3." in text
+
+
 def test_other_rules_other_splits_and_runs_without_games_are_refused(make_run):
     first = make_run("a")
     hard = rules_for(WORDS, hard_mode=True)
@@ -163,7 +174,9 @@ def test_other_rules_other_splits_and_runs_without_games_are_refused(make_run):
         findings.Findings([first, make_run("b", rules=hard)])
     mixed = Split(train=NAMES[1:7], val=NAMES[7:8], test=(NAMES[0], *NAMES[8:]))
     with pytest.raises(ValueError, match="split the secrets differently"):
-        findings.Findings([first, make_run("c", split=mixed)])
+        findings.Findings([first, other := make_run("c", split=mixed)])
+    with pytest.raises(ValueError, match="split the secrets differently"):
+        report.markdown([first, other])
     (first / "04_eval" / "games.jsonl").unlink()
     with pytest.raises(ValueError, match="keeps no games"):
         findings.Findings([first])

@@ -25,7 +25,7 @@ from wordlelib import (
     thinking,
 )
 from wordlelib.analysis import Games, Measured
-from wordlelib.data import Data, iter_jsonl, played_in
+from wordlelib.data import iter_jsonl, played_in
 from wordlelib.evaluate import games_file
 from wordlelib.params import PLAYERS
 from wordlelib.report import SPLITS, STAGE, UNTRAINED, Evaluated
@@ -60,7 +60,8 @@ class Findings:
     def __init__(self, folders: Iterable[str | Path]) -> None:
         self.runs = report.read_runs(folders)
         require_wordle(self.runs[0].rules, "the analysis")
-        self.data = _same_split(self.runs)
+        report.require_same_split(self.runs)
+        self.data = played_in(self.runs[0].folder)
         self.solver = Solver(self.data.words, self.data.rules)
         self.games: dict[str, Games] = {}
         self.source: dict[str, tuple[Evaluated, str]] = {}
@@ -146,18 +147,6 @@ def _run_names(runs: Sequence[Evaluated]) -> dict[Path, str]:
     }
 
 
-def _same_split(runs: Sequence[Evaluated]) -> Data:
-    first = played_in(runs[0].folder)
-    for run in runs[1:]:
-        other = played_in(run.folder)
-        if any(set(own) != set(theirs) for own, theirs in zip(first.split, other.split, strict=True)):
-            raise ValueError(
-                f"{shown_path(runs[0].folder)} and {shown_path(run.folder)} split the secrets differently: "
-                "training secrets of one are held out in the other; compare runs on the same data card"
-            )
-    return first
-
-
 # Sections ---------------------------------------------------------------------------------------
 
 
@@ -210,7 +199,8 @@ def protocol(found: Findings) -> Section:
     )
     strict = "Nothing was pre-played, tried again or chosen from several games."
     said = f"Not the strict rules: {'; '.join(easier)}." if easier else strict
-    text = f"{report.rules_line(rules)} {card} {said}"
+    used = [line.removeprefix("- ") for run in found.runs for line in report.usage_lines(run)]
+    text = " ".join([report.rules_line(rules), card, said, *used])
     return Section("What was played", text, {"Runs": _without_empty(runs)}, {})
 
 

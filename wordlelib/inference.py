@@ -121,8 +121,10 @@ def verdict(first: str, second: str, found: Comparison, corrected_p: float) -> s
     more = "" if needed is None else f" A difference of this size takes about {needed:,} games on each side."
     if decides(found.wins_interval):
         why = "it does not outlast the correction for the number of comparisons"
-    else:
+    elif found.wins:
         why = "the interval is wider than the difference"
+    else:
+        why = "each won as often where the other lost"
     return f"{first} against {second} decides nothing: {said}, {why} ({found.games:,} games).{more}"
 
 

@@ -97,15 +97,33 @@ def read_run(folder: str | Path) -> Evaluated:
 
 
 def read_runs(folders: Iterable[str | Path]) -> list[Evaluated]:
-    """Runs that may stand in one table. Raises ValueError as `read_run` does, without any run, and when the
-    rules of two differ, naming the fields."""
+    """Runs that may stand in one table. Raises ValueError as `read_run` does, without any run, when the rules
+    of two differ, naming the fields, and when their data cards split the secrets differently."""
     runs = [read_run(folder) for folder in folders]
     if not runs:
         raise ValueError("no run folder is given: name at least one")
     for run in runs[1:]:
         where = f"{shown_path(runs[0].folder)} and {shown_path(run.folder)}"
         require_same_rules(runs[0].rules, run.rules, where)
+    require_same_split([run for run in runs if _has_card(run)])
     return runs
+
+
+def _has_card(run: Evaluated) -> bool:
+    return (run.folder / "01_data_synthesis" / CARD).is_file()
+
+
+def require_same_split(runs: Sequence[Evaluated]) -> None:
+    """Raise ValueError when runs hold out other secrets: one's training secrets would test the other."""
+    if len(runs) < 2:
+        return
+    splits = [played_in(run.folder).split for run in runs]
+    for run, split in zip(runs, splits, strict=True):
+        if any(set(own) != set(theirs) for own, theirs in zip(splits[0], split, strict=True)):
+            raise ValueError(
+                f"{shown_path(runs[0].folder)} and {shown_path(run.folder)} split the secrets differently: "
+                "training secrets of one are held out in the other; compare runs on the same data card"
+            )
 
 
 def _checked_games(path: Path, rules: Rules, metrics: dict[str, Any]) -> dict[str, analysis.Games]:
@@ -295,7 +313,7 @@ def _report(
         blocks.append("\n".join(paired))
     if commands and (other := [line for run in runs for line in _scoring_lines(run)]):
         blocks.append("\n".join(["The same recorded games under scoring rules of others:", "", *other]))
-    if used := [line for run in runs for line in _usage_lines(run)]:
+    if used := [line for run in runs for line in usage_lines(run)]:
         blocks.append("\n".join(used))
     if secrets:
         blocks += [_secrets_line(run) for run in runs if run.secrets]
@@ -386,8 +404,7 @@ def _doubt(run: Evaluated, player: str, split: str, test: Mapping[str, Any]) -> 
 def _scoring_lines(run: Evaluated) -> list[str]:
     """What the rules of `scoring` make of each trained player's games, and a line on what that changes."""
     trained = [name for name in PLAYERS if name in run.games and name not in UNTRAINED]
-    known = (run.folder / "01_data_synthesis" / CARD).is_file()
-    train = played_in(run.folder).split.train if known else ()
+    train = played_in(run.folder).split.train if _has_card(run) else ()
     counted = {name: scoring.rates(run.games[name], train) for name in trained}
     if not counted:
         return []
@@ -398,7 +415,7 @@ def _scoring_lines(run: Evaluated) -> list[str]:
     return [*lines, f"- {scoring.farthest(counted)}"]
 
 
-def _usage_lines(run: Evaluated) -> list[str]:
+def usage_lines(run: Evaluated) -> list[str]:
     """What a model behind an endpoint is, and what its games took."""
     used = {k.removeprefix("endpoint/"): v for k, v in run.metrics.items() if k.count("/") == 1}
     if "model" not in used:
