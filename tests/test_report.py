@@ -98,12 +98,17 @@ def test_the_terminal_table_holds_the_same_cells(tmp_path):
 
 
 def test_paired_tests_are_shown_for_each_split_and_the_players_that_played(tmp_path):
-    """grpo won six games (cynic to slate), sft three others: 6 and 3 of 9, p = 0.508."""
-    text = terminal_table([make_run(tmp_path / "run")])
+    """grpo won six games (cynic to slate), sft three others: p = 0.508, and 1 of two tests by Holm's method;
+    a p-value of 0.001 doubles."""
+    run = make_run(tmp_path / "run")
+    text = terminal_table([run])
     lines = [line for line in text.splitlines() if line.startswith("- grpo against")]
     assert len(lines) == 3 and "sft_continued" not in text
-    assert "all secrets: won 6 games that sft lost, lost 3 it won (p = 0.508, exact McNemar)" in lines[0]
-    assert "held-out secrets: won 2 games that sft lost, lost 0 it won (p = 0.500" in lines[1]
+    assert "all secrets: won 6 games that sft lost, lost 3 it won (p = 1.000, exact McNemar)" in lines[0]
+    assert "held-out secrets: won 2 games that sft lost, lost 0 it won (p = 1.000" in lines[1]
+    path = run / "04_eval" / "metrics.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"grpo/all/vs_sft_wins_p": 0.001}))
+    assert "lost 3 it won (p = 0.002, exact McNemar)" in terminal_table([run])
 
 
 def test_case_08_the_report_names_the_word_lists(tmp_path):

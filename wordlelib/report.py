@@ -284,7 +284,8 @@ def _summary(runs: Sequence[Evaluated]) -> str:
         for number, run in enumerate(runs, 1)
     ]
     paired = [line for run in runs for line in _paired_lines(run, ("all", "heldout"))]
-    return "\n\n".join([rules_line(runs[0].rules), piped([header, *rows]), "\n".join(commands + paired)])
+    blocks = [rules_line(runs[0].rules), piped([header, *rows]), "\n".join(commands)]
+    return "\n\n".join([*blocks, HOLM, "\n".join(paired)] if paired else blocks)
 
 
 def _report(
@@ -310,7 +311,7 @@ def _report(
         "the feedback) are shares of the turns taken."
     )
     if paired := [line for run in runs for line in _paired_lines(run)]:
-        blocks.append("\n".join(paired))
+        blocks.append("\n".join([HOLM, "", *paired]))
     if commands and (other := [line for run in runs for line in _scoring_lines(run)]):
         blocks.append("\n".join(["The same recorded games under scoring rules of others:", "", *other]))
     if used := [line for run in runs for line in usage_lines(run)]:
@@ -373,22 +374,35 @@ def _number(value: float | None, style: str) -> str:
     return "–" if value is None else format(value, style)
 
 
+HOLM = "Paired on the same secrets; p-values are corrected by Holm's method for the tests of a run on them:"
+
+
 def _paired_lines(run: Evaluated, splits: Iterable[str] = SPLITS) -> list[str]:
-    """What GRPO changed against its comparisons on the same secrets, one line a pair and split."""
+    """What GRPO changed against its comparisons on the same secrets, one line a pair and split.
+
+    The p-values are corrected by Holm's method for the tests of their split.
+    """
     lines = []
-    for player, other in COMPARISONS:
-        for split in splits:
-            prefix = f"{player}/{split}/vs_{other}_"
-            test = {k.removeprefix(prefix): v for k, v in run.metrics.items() if k.startswith(prefix)}
-            if test:
-                lines.append(
-                    f"- {player} against {other} in {shown_path(run.folder)}, {SPLITS[split].lower()}: won "
-                    f"{test['wins_gained']} games that {other} lost, lost {test['wins_lost']} it won "
-                    f"({p_value(test['wins_p'])}, exact McNemar); {test['guesses_change']:+.2f} guesses a "
-                    f"game ({p_value(test['guesses_p'])}, exact sign flips)."
-                    + _doubt(run, player, split, test)
-                )
+    for split in splits:
+        tests = {pair: test for pair in COMPARISONS if (test := _paired_test(run, *pair, split))}
+        corrected = iter(
+            inference.holm([test[p] for test in tests.values() for p in ("wins_p", "guesses_p")])
+        )
+        for (player, other), test in tests.items():
+            test |= {"wins_p": next(corrected), "guesses_p": next(corrected)}
+            lines.append(
+                f"- {player} against {other} in {shown_path(run.folder)}, {SPLITS[split].lower()}: won "
+                f"{test['wins_gained']} games that {other} lost, lost {test['wins_lost']} it won "
+                f"({p_value(test['wins_p'])}, exact McNemar); {test['guesses_change']:+.2f} guesses a "
+                f"game ({p_value(test['guesses_p'])}, exact sign flips)." + _doubt(run, player, split, test)
+            )
     return lines
+
+
+def _paired_test(run: Evaluated, player: str, other: str, split: str) -> dict[str, Any]:
+    """The metrics of one paired comparison by their short names, empty where it was not made."""
+    prefix = f"{player}/{split}/vs_{other}_"
+    return {k.removeprefix(prefix): v for k, v in run.metrics.items() if k.startswith(prefix)}
 
 
 def _doubt(run: Evaluated, player: str, split: str, test: Mapping[str, Any]) -> str:
