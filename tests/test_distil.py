@@ -131,24 +131,30 @@ def test_a_fault_is_found_by_its_reason():
     first, ruled_out = others()
     absent = next(letter for letter, mark in zip(first, score(first, secret), strict=True) if mark == "B")
     lie = f"<think>{absent.upper()} is in the word</think><guess>{secret}</guess>"
-    assert distil.fault(record(say(secret))) is None
-    assert distil.fault(record(say(first), say(secret))) is None
-    assert distil.fault(record("nothing", say(secret))) == "invalid turn"
-    assert distil.fault(record(say(first), say(ruled_out), say(secret))) == "contradicts the feedback"
-    assert distil.fault(record(*[say(first)] * 6)) == "contradicts the feedback"
-    assert distil.fault(record(say(first), lie)) == "false statement"
+    assert distil.fault(record(say(secret)), RULES) is None
+    assert distil.fault(record(say(first), say(secret)), RULES) is None
+    assert distil.fault(record("nothing", say(secret)), RULES) == "invalid turn"
+    assert distil.fault(record(say(first), say(ruled_out), say(secret)), RULES) == "contradicts the feedback"
+    assert distil.fault(record(*[say(first)] * 6), RULES) == "contradicts the feedback"
+    assert distil.fault(record(say(first), lie), RULES) == "false statement"
+    for text in (
+        f"<guess>{secret}</guess>",
+        f"so <think>a</think><guess>{secret}</guess>",
+        say(first) + say(secret),
+    ):
+        assert distil.fault(record(text), RULES) == "other form"
     lost = record(say(first), say(secret))
     lost["turns"].pop()
-    assert distil.fault({**lost, "won": False}) == "lost"
+    assert distil.fault({**lost, "won": False}, RULES) == "lost"
 
 
 def test_the_shortest_games_are_kept_and_the_others_counted():
     secret, (first, _) = SPLIT.train[0], others()
     games = [record(say(first), say(secret)), record(say(secret)), record("", say(secret))]
-    kept, dropped = distil.select(games, keep=1)
+    kept, dropped = distil.select(games, 1, RULES)
     assert kept == [games[1]]
     assert dropped == {"invalid turn": 1, "longer than others": 1}
-    assert distil.select([], keep=1) == ([], {})
+    assert distil.select([], 1, RULES) == ([], {})
 
 
 def test_rows_of_a_teacher_make_a_data_folder_and_a_summary(teacher, tmp_path):

@@ -1,5 +1,6 @@
 """Export: model cards, merged weights that answer as the trained ones, GGUF, the hub; all without network."""
 
+import hashlib
 import json
 import math
 import shutil
@@ -12,7 +13,7 @@ import yaml
 from conftest import ENDED, finish
 from safetensors import SafetensorError
 
-from wordlelib import data, export, models, players, runs, training
+from wordlelib import adapters, data, export, models, players, runs, training
 from wordlelib.__main__ import main
 from wordlelib.rules import rules_for
 from wordlelib.words import sample_words, split_secrets
@@ -284,6 +285,21 @@ def test_an_exported_model_knows_its_game_wherever_its_folder_goes(run, source, 
     shutil.rmtree(run)
     words, rules = players.saved_game(str(tmp_path / "given" / "away"))
     assert (words, rules) == (source.words, source.rules) and rules.renderer == "symbols"
+
+
+def test_a_model_trained_without_a_file_of_rows_says_by_which_data_card_they_were_made(run, source):
+    """A long training must not fail when it is saved because 01 has no rows any more."""
+    (run / "01_data_synthesis" / "sft.jsonl").unlink()
+    config = runs.read_yaml(run / "02_sft" / "config.yaml") | {"rows": "tasks"}
+    (run / "02_sft" / "config.yaml").write_text(json.dumps(config))
+    training.save(
+        *models.load(run / "02_sft" / "model", source.rules),
+        runs.Run("02_sft", None, run / "02_sft", False),
+        "sft",
+    )
+    assert "<guess>" in (run / "02_sft" / "model" / "README.md").read_text()
+    card = hashlib.sha256((run / "01_data_synthesis" / "card.json").read_bytes()).hexdigest()
+    assert adapters.read_record(run / "02_sft" / "model")["data"] == card
 
 
 def test_full_weights_are_exported_too(run, source, tokenizer):

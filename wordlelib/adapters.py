@@ -33,7 +33,8 @@ SHOWN = 8  # hex digits of a hash in a table
 def write_record(folder: str | Path, run: str | Path, player: str) -> None:
     """Say in `trained.json` of a model folder what the weights there were trained on.
 
-    base; game and digest of its rules; SHA-256 of the file of rows; stage, steps (of this stage); parents:
+    base; game and digest of its rules; SHA-256 of the file of rows, or of the data card where rows were made
+    while training; stage, steps (of this stage); parents:
     what it goes on from, the nearest first, each with name and SHA-256 of its weights. Names are the last
     parts of paths: folders may be moved.
     """
@@ -44,7 +45,10 @@ def write_record(folder: str | Path, run: str | Path, player: str) -> None:
     rows = read_log(log) if log.is_file() else []
     start = read_yaml(run / "02_sft" / "config.yaml")["model"]
     parent = project_path(start) if player == "sft" else run / players.MODEL_FOLDERS["sft"]
-    with open(source / DATA_FILES[player], "rb") as file:
+    stage = players.MODEL_FOLDERS["grpo" if player == "grpo" else "sft"].removesuffix("/model")
+    config = read_yaml(run / stage / "config.yaml")
+    endless = "tasks" in (config.get("rows"), config.get("states"))
+    with open(source / (data.CARD if endless else DATA_FILES[player]), "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     record = {
         "base": read_record(parent)["base"] if _is_trained(parent) else base_name(run),

@@ -19,7 +19,7 @@ from wordlelib.endpoints import Answer, Endpoint, completer, connect, read_answe
 from wordlelib.evaluate import game_seed, history_of, play_games, read_games
 from wordlelib.game import encode_history, is_consistent
 from wordlelib.players import FAILED, endpoint_player
-from wordlelib.prompts import messages
+from wordlelib.prompts import is_well_formed, messages
 from wordlelib.rules import Rules
 from wordlelib.runs import Run, replacing, write_text
 from wordlelib.solver import Solver
@@ -101,17 +101,20 @@ def answers_of(folder: Path) -> list[Answer]:
     return [answer for file in files for answer in read_answers(file)]
 
 
-def fault(record: Record) -> str | None:
+def fault(record: Record, rules: Rules) -> str | None:
     """Why a game is not worth learning, the first reason that holds; None if it is.
 
-    In order: no answer, invalid turn, contradicts the feedback (a guess that its past turns rule out), lost,
-    false statement (in the thinking of any turn).
+    In order: no answer, invalid turn, other form (a turn is not one thinking block and one guess: the student
+    would learn to write so), contradicts the feedback (a guess that its past turns rule out), lost, false
+    statement (in the thinking of any turn).
     """
     history = history_of(record)
     if any(turn.reason == FAILED for turn in history):
         return "no answer"
     if any(turn.feedback is None for turn in history):
         return "invalid turn"
+    if not all(is_well_formed(turn.text, rules.length, rules.alphabet) for turn in history):
+        return "other form"
     if not all(is_consistent(turn.guess, history[:number]) for number, turn in enumerate(history)):
         return "contradicts the feedback"
     if not record["won"]:
@@ -121,9 +124,9 @@ def fault(record: Record) -> str | None:
     return None
 
 
-def select(games: Sequence[Record], keep: int) -> tuple[list[Record], Counter[str]]:
+def select(games: Sequence[Record], keep: int, rules: Rules) -> tuple[list[Record], Counter[str]]:
     """The `keep` shortest games of one secret without a fault, and how many were dropped by reason."""
-    faults = [fault(game) for game in games]
+    faults = [fault(game, rules) for game in games]
     good = [game for game, found in zip(games, faults, strict=True) if found is None]
     good.sort(key=lambda game: (game["n_guesses"], sum(len(turn["text"]) for turn in game["turns"])))
     dropped = Counter(found for found in faults if found)
@@ -237,7 +240,7 @@ def choose(
     for part, played in secrets.items():
         for secret in played:
             of_secret = games.get(secret, [])
-            kept, why = select(of_secret, keep)
+            kept, why = select(of_secret, keep, rules)
             rows[PART_FILES[part]] += [row for game in kept for row in rows_of(game, rules)]
             dropped.update(why)
             won = [game["n_guesses"] for game in of_secret if game["won"]]

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from wordlelib import data, models, params, players, report
+from wordlelib import data, models, params, players, report, tasks
 from wordlelib.game import decode_history
 from wordlelib.runs import (
     NEVER_COMPARED,
@@ -233,7 +233,7 @@ def _result(metrics: dict[str, Any], player: str, split: str) -> list[str]:
 
 
 def _usage(folder: Path, run: Path) -> str:
-    row = _example(run / "01_data_synthesis" / "sft.jsonl")
+    row = _example(run / "01_data_synthesis")
     chat = json.dumps(row["prompt"], indent=4, ensure_ascii=False)
     return f"""\
 It is asked with its tokenizer's chat template (`enable_thinking=False`) and decoded greedily. Each turn is
@@ -252,10 +252,14 @@ The answer has this form; the guess is what stands in the last tag:
 {_snippet(folder, run)}"""
 
 
-def _example(path: Path) -> dict[str, Any]:
-    """The first training row that shows feedback."""
-    with open(path, encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in islice(lines, 100)]
+def _example(folder: Path) -> dict[str, Any]:
+    """The first training row of a data folder that shows feedback, made anew where it keeps no rows."""
+    if (folder / "sft.jsonl").is_file():
+        with open(folder / "sft.jsonl", encoding="utf-8") as lines:
+            rows = [json.loads(line) for line in islice(lines, 100)]
+    else:
+        endless = tasks.sft_rows(data.load(folder), SimpleNamespace(rows="tasks", seed=0))
+        rows = list(islice(endless, 20))
     return max(rows, key=lambda row: bool(decode_history(row["history"])))
 
 
