@@ -34,20 +34,18 @@ def write_record(folder: str | Path, run: str | Path, player: str) -> None:
     """Say in `trained.json` of a model folder what the weights there were trained on.
 
     base; game and digest of its rules; SHA-256 of the file of rows, or of the data card where rows were made
-    while training; stage, steps (of this stage); parents:
-    what it goes on from, the nearest first, each with name and SHA-256 of its weights. Names are the last
-    parts of paths: folders may be moved.
+    while training; stage, steps (of this stage); parents: what it goes on from, the nearest first, each with
+    name and SHA-256 of its weights. Names are the last parts of paths: folders may be moved.
     """
     folder, run = Path(folder), Path(run)
     source = run / data.STAGE
     card = data.read_card(source)
     log = folder.parent / "log.jsonl"
     rows = read_log(log) if log.is_file() else []
-    start = read_yaml(run / "02_sft" / "config.yaml")["model"]
-    parent = project_path(start) if player == "sft" else run / players.MODEL_FOLDERS["sft"]
-    stage = players.MODEL_FOLDERS["grpo" if player == "grpo" else "sft"].removesuffix("/model")
-    config = read_yaml(run / stage / "config.yaml")
-    endless = "tasks" in (config.get("rows"), config.get("states"))
+    sft = read_yaml(run / "02_sft" / "config.yaml")
+    own = read_yaml(run / "03_grpo" / "config.yaml") if player == "grpo" else sft
+    parent = project_path(sft["model"]) if player == "sft" else run / players.MODEL_FOLDERS["sft"]
+    endless = "tasks" in (own.get("rows"), own.get("states"))
     with open(source / (data.CARD if endless else DATA_FILES[player]), "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     record = {

@@ -283,9 +283,8 @@ def _summary(runs: Sequence[Evaluated]) -> str:
         f"- [{number}] `{shown_path(run.folder)}`, repeated by `{recipes.command(run.folder)}`"
         for number, run in enumerate(runs, 1)
     ]
-    paired = [line for run in runs for line in _paired_lines(run, ("all", "heldout"))]
     blocks = [rules_line(runs[0].rules), piped([header, *rows]), "\n".join(commands)]
-    return "\n\n".join([*blocks, HOLM, "\n".join(paired)] if paired else blocks)
+    return "\n\n".join(blocks + _paired(runs, ("all", "heldout")))
 
 
 def _report(
@@ -310,8 +309,7 @@ def _report(
         "Wins with Wilson's 95% interval. Malformed, non-words and inconsistent guesses (legal, but against "
         "the feedback) are shares of the turns taken."
     )
-    if paired := [line for run in runs for line in _paired_lines(run)]:
-        blocks.append("\n".join([HOLM, "", *paired]))
+    blocks += _paired(runs)
     if commands and (other := [line for run in runs for line in _scoring_lines(run)]):
         blocks.append("\n".join(["The same recorded games under scoring rules of others:", "", *other]))
     if used := [line for run in runs for line in usage_lines(run)]:
@@ -374,10 +372,16 @@ def _number(value: float | None, style: str) -> str:
     return "–" if value is None else format(value, style)
 
 
-HOLM = "Paired on the same secrets; p-values are corrected by Holm's method for the tests of a run on them:"
+def _paired(runs: Sequence[Evaluated], splits: Iterable[str] = SPLITS) -> list[str]:
+    """The paired tests of all runs below a line that says what they are; nothing where none was made."""
+    lines = [line for run in runs for line in _paired_lines(run, splits)]
+    said = (
+        "Paired on the same secrets; p-values are corrected by Holm's method for the tests of a run on them:"
+    )
+    return [said, "\n".join(lines)] if lines else []
 
 
-def _paired_lines(run: Evaluated, splits: Iterable[str] = SPLITS) -> list[str]:
+def _paired_lines(run: Evaluated, splits: Iterable[str]) -> list[str]:
     """What GRPO changed against its comparisons on the same secrets, one line a pair and split.
 
     The p-values are corrected by Holm's method for the tests of their split.
