@@ -251,16 +251,25 @@ def test_duplicates_are_removed_and_counted(folder):
     assert len(states) == len(set(states)) > len({prompt for _, prompt in states})
 
 
-def test_duplicates_stay_when_asked_to_in_the_sft_rows_alone(tmp_path, monkeypatch):
+@pytest.mark.parametrize("which", ["early", "all"])
+def test_duplicates_stay_when_asked_to_in_the_sft_rows_alone(tmp_path, monkeypatch, which):
+    """`early`: those of states with more than two words left."""
     options = {"rows": 500, "states": 60}
     monkeypatch.setattr(data, "ONE_PIECE", 200)
     monkeypatch.setattr(data, "SHARD", 200)
-    build(tmp_path / "kept", keep_duplicates=True, **options)
+    build(tmp_path / "kept", duplicates=which, **options)
     build(tmp_path / "removed", **options)
     kept, removed = (data.load(tmp_path / name) for name in ("kept", "removed"))
-    assert kept.card["files"]["sft"]["rows"] == 500 and kept.card["files"]["sft"]["duplicates_removed"] == 0
-    texts = [json.dumps([row["prompt"], row["completion"]]) for row in kept.rows("sft")]
-    assert len(texts) == 500 > len(set(texts)) == removed.card["files"]["sft"]["rows"]
+    solver = Solver(kept.words, kept.rules)
+    texts, late = [], []
+    for row in kept.rows("sft"):
+        texts.append(json.dumps([row["prompt"], row["completion"]]))
+        if len(solver.candidates(row["history"])) <= 2:
+            late.append(texts[-1])
+    assert len(set(texts)) == removed.card["files"]["sft"]["rows"] < len(texts)
+    if which == "all":
+        assert len(texts) == 500 and kept.card["files"]["sft"]["duplicates_removed"] == 0
+    assert (len(late) > len(set(late))) is (which == "all")
     assert kept.rows("states") == removed.rows("states") and kept.rows("sft_val") == removed.rows("sft_val")
 
 

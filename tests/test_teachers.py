@@ -13,7 +13,7 @@ from wordlelib.game import Turn, is_consistent, score
 from wordlelib.prompts import messages, parse_guess, render_state
 from wordlelib.rules import rules_for
 from wordlelib.solver import Solver
-from wordlelib.teachers import MIX, make_states, non_word, solver_turn, traces
+from wordlelib.teachers import FEW, MIX, STUDENT_MIX, make_states, non_word, solver_turn, traces
 from wordlelib.words import Words, load_words, sample_words, split_secrets, without
 
 
@@ -25,6 +25,8 @@ WORDS = sample_words(load_words(), 120, seed=1)
 SPLIT = split_secrets(WORDS, test=30, val=10)
 SOLVER = solver_for(WORDS)
 STATES = list(make_states(SOLVER, SPLIT.train, 2000, seed=5))
+STUDENT_STATES = list(make_states(SOLVER, SPLIT.train, 2000, seed=5, mix=STUDENT_MIX))
+BOTH_MIXES = pytest.mark.parametrize(("states", "mix"), [(STATES, MIX), (STUDENT_STATES, STUDENT_MIX)])
 
 
 @given(
@@ -111,11 +113,12 @@ def test_same_arguments_give_the_same_states_and_another_seed_others():
     assert STATES == again != other
 
 
-def test_states_are_open_games_of_training_secrets():
+@BOTH_MIXES
+def test_states_are_open_games_of_training_secrets(states, mix):
     """Every state can be played on, has feedback that its secret gives, and keeps that secret possible."""
-    assert len(STATES) == 2000
-    assert {secret for _, secret, _ in STATES} == set(SPLIT.train)
-    for history, secret, _ in STATES:
+    assert len(states) == 2000
+    assert {secret for _, secret, _ in states} == set(SPLIT.train)
+    for history, secret, _ in states:
         assert len(history) < SOLVER.rules.turns
         assert all(turn.guess != secret for turn in history)
         assert is_consistent(secret, history)
@@ -124,13 +127,14 @@ def test_states_are_open_games_of_training_secrets():
             assert turn.feedback == (score(turn.guess, secret) if turn.rule == "ok" else None)
 
 
-def test_shares_of_sources_are_as_asked():
+@BOTH_MIXES
+def test_shares_of_sources_are_as_asked(states, mix):
     """They hold to the length of one game, also early on."""
     for n in (200, 2000):
-        counts = Counter(source for _, _, source in islice(STATES, n))
-        for source, share in MIX.items():
+        counts = Counter(source for _, _, source in islice(states, n))
+        for source, share in mix.items():
             assert abs(counts[source] - share * n) <= SOLVER.rules.turns
-    assert sum(MIX.values()) == pytest.approx(1)
+    assert sum(mix.values()) == pytest.approx(1)
 
 
 def test_a_mix_of_one_source_gives_only_that():
@@ -236,6 +240,31 @@ def test_most_invented_non_words_fit_all_feedback_and_give_no_word_away():
     ]
     assert len(invented) > 100
     assert sum(is_consistent(*guess) for guess in invented) > 0.8 * len(invented)
+
+
+def test_slips_begin_when_few_words_are_left_and_contradict_as_little_as_can_be():
+    """Before that the teacher plays; a slip is the last guess again, or has the fewest clues against it."""
+
+    def against(word, history):
+        return sum(score(turn.guess, word) != turn.feedback for turn in history)
+
+    slips = again = 0
+    for history, _, _ in make_states(SOLVER, SPLIT.train, 300, seed=5, mix={"slip": 1}):
+        before, turn = history[:-1], history[-1]
+        if is_consistent(turn.guess, before):
+            continue
+        slips, again = slips + 1, again + (turn.guess == before[-1].guess)
+        assert len(SOLVER.candidates(before)) <= FEW
+        fewest = min(n for word in SOLVER.universe if (n := against(word, before)))
+        assert turn.guess == before[-1].guess or against(turn.guess, before) == fewest
+    assert slips > 100 and slips / 10 < again < slips / 2
+
+
+def test_slips_need_no_third_word():
+    """With two words few are left from the start."""
+    solver = solver_for(Words(("aa", "ab"), ("aa", "ab")), alphabet="a-c")
+    states = list(make_states(solver, ("aa", "ab"), 20, mix={"slip": 1}))
+    assert {secret for _, secret, _ in states} == {"ab"}  # the opener wins the games of the other
 
 
 def test_invented_non_words_avoid_known_words():

@@ -28,12 +28,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wordlelib import models
+from wordlelib.clues import clue_rows, require_summary
 from wordlelib.game import History, decode_history, encode_history
 from wordlelib.prompts import completion, messages
 from wordlelib.rules import Rules, rules_for
 from wordlelib.runs import Run, finished_stage, project_path, read_json, read_yaml, replacing, write_json
 from wordlelib.solver import Solver, solver_for
-from wordlelib.teachers import MIX, make_states, solver_turn, ties_from, traces
+from wordlelib.teachers import FEW, MIX, make_states, solver_turn, ties_from, traces
 from wordlelib.words import Split, Words, load_words, require_disjoint, sample_words, split_secrets, without
 
 STAGE = "01_data_synthesis"
@@ -198,8 +199,8 @@ class Job(NamedTuple):
     words, rules: what the solver knows. secrets: whose games are played. n: rows before duplicates are
     removed. seeds: of the states and of the teacher's draws. mix, candidates, solver_guess, guess_place: as
     for `build`; without a guess_place the rows are GRPO states. guessed: where the counts of the teacher's
-    guesses start. known: real words, which no non-word may equal. keep_duplicates: rows with the same texts
-    stay. given: rows of another teacher in place of the solver's.
+    guesses start. known: real words, which no non-word may equal. duplicates: as for `build`. given: rows of
+    another teacher in place of the solver's. clues: whether the rows are those of `clues.clue_rows`.
     """
 
     words: Words
@@ -215,14 +216,16 @@ class Job(NamedTuple):
     known: frozenset[str]
     count_tokens: CountTokens | None
     file: Path
-    keep_duplicates: bool = False
+    duplicates: str = "none"
     given: Sequence[Row] = ()
+    clues: bool = False
 
 
 class Made(NamedTuple):
     """What a job gives besides the rows in its file, one item a row that it wrote.
 
-    keys: hashes of what makes a row a duplicate. tokens: of prompt and completion, if they are counted.
+    keys: hashes of what makes a row a duplicate, empty of a row that stays whatever others say. tokens: of
+    prompt and completion, if they are counted.
     """
 
     file: Path
@@ -238,7 +241,10 @@ def _solver(words: Words, rules: Rules, solver_guess: str) -> Solver:
 
 
 def _job_rows(job: Job) -> Iterator[tuple[int, Row]]:
-    """The rows of a job, duplicates included, each with the number of its turn."""
+    """The rows of a job, duplicates included, each with the number of its turn (0: no turn of a game)."""
+    if job.clues:
+        yield from ((0, row) for row in clue_rows(job.words.answers, job.rules, job.n, job.seeds[0]))
+        return
     for row in job.given:
         yield len(decode_history(row["history"])) + 1, row
     if job.given or not job.n:
@@ -272,17 +278,25 @@ def _count(rows: Sequence[Row], count_tokens: CountTokens) -> dict[str, list[int
     return {"prompt": prompts, "completion": [n - prompt for n, prompt in zip(whole, prompts, strict=True)]}
 
 
+def _stays(job: Job, row: Row) -> bool:
+    """Whether a row is kept even as a duplicate."""
+    if job.clues or job.duplicates != "early":
+        return job.duplicates == "all"
+    solver = _solver(job.words, job.rules, job.solver_guess)
+    return len(solver.candidates(decode_history(row["history"]))) > FEW
+
+
 def _make(job: Job) -> Made:
     """Write the rows of a job as JSON lines and as an Arrow file beside them, a block at a time."""
     import pyarrow
 
     made, seen = Made(job.file, [], [], [], {}), set()
-    rows = ((_row_key(row), turn, row) for turn, row in _job_rows(job))
+    rows = ((b"" if _stays(job, row) else _row_key(row), turn, row) for turn, row in _job_rows(job))
     with open(job.file, "w", encoding="utf-8", newline="\n") as lines, ExitStack() as stack:
         arrow = None
         while drawn := list(islice(rows, BLOCK)):
             # `add` gives None: a key is new once
-            new = [i for i in drawn if job.keep_duplicates or (i[0] not in seen and not seen.add(i[0]))]
+            new = [i for i in drawn if not i[0] or (i[0] not in seen and not seen.add(i[0]))]
             if not new:
                 continue
             keys, turns, block = zip(*new, strict=True)
@@ -355,7 +369,7 @@ def _write_part(path: Path, jobs: list[Job], workers: int | None, with_parquet: 
         lines = stack.enter_context(open(stack.enter_context(replacing(path)), "wb"))
         parquet = stack.enter_context(replacing(path.with_suffix(".parquet"))) if with_parquet else None
         for made in stack.enter_context(closing(_all_made(jobs, workers))):
-            new = [jobs[0].keep_duplicates or key not in seen for key in made.keys]
+            new = [not key or key not in seen for key in made.keys]
             seen.update(made.keys)
             with open(made.file, "rb") as rows:
                 lines.writelines(compress(rows, new))
@@ -387,12 +401,13 @@ def build(
     source: dict[str, Any] | None = None,
     rows: int,
     states: int,
+    clues: int = 0,
     seed: int = 0,
     candidates: int = 3,
     solver_guess: str = "information",
     ties: str = "rarest",
     guess_place: str = "last",
-    keep_duplicates: bool = False,
+    duplicates: str = "none",
     mix: dict[str, float] = MIX,
     count_tokens: CountTokens | None = None,
     taught: Taught | None = None,
@@ -401,25 +416,29 @@ def build(
     """Make all training data of a game in `folder` and return its card; same arguments, same files.
 
     source: what gave the lists of `rules`, of Wordle the arguments of `game_words` (None: the shipped ones).
-    rows, states: how many SFT rows and GRPO states are made before duplicates are removed.
+    rows, states: how many SFT rows and GRPO states are made before duplicates are removed. clues: how many
+    SFT rows of words by their letters, without a game (`clues.clue_rows`), are added.
     candidates: words in the thinking, at most; solver_guess: which of them is guessed, as `Solver` has it;
     ties: which of equally good ones, the one guessed least often so far (`rarest`), or first those that are
     no training secrets (`non_secrets`); guess_place: whether the guess is the `first` or the `last` of them.
-    keep_duplicates: keep SFT rows with the same texts, so that what games meet often weighs more. mix: shares
-    by source, as for `make_states`.
+    duplicates: which SFT rows with the same texts stay: `none`, `all`, so that what games meet often weighs
+    more, or `early` ones, with more than `FEW` words left (later ones teach the ends of the teacher's own
+    games by heart). mix: shares by source, as for `make_states`.
     count_tokens: tokens of each chat, with the generation prompt when its last message is the user's;
     None leaves the token lengths out. Above `ONE_PIECE` rows other processes call it, so that it must be one
     that can be pickled. taught: rows and games in place of the solver's, which then makes the states alone;
     `rows`, `candidates` and `guess_place` say nothing then. workers: processes at most (None: one for each
     processor); files do not depend on it. Only training secrets have training games. With the `full`
     lexicon all words may be named; with `train` the training files name no held-out word, and the
-    validation file no test word. Raises ValueError when lists, rules and split do not fit, MemoryError
-    when a process was ended.
+    validation file no test word. Raises ValueError when lists, rules and split do not fit or states have
+    nothing that clues look like, MemoryError when a process was ended.
     """
     folder, source = Path(folder), source or {}
     words = words_of(rules, source)
     _check_words(words, rules, "data")
     _check_split(split, words, "data")
+    if clues:
+        require_summary(rules)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CARD).unlink(missing_ok=True)
 
@@ -445,7 +464,7 @@ def build(
     with tempfile.TemporaryDirectory(dir=folder, prefix=".shards-") as temporary:
         parts = {
             "sft": [
-                job._replace(keep_duplicates=keep_duplicates)
+                job._replace(duplicates=duplicates)
                 for job in jobs("sft", named, split.train, rows, guess_place)
             ],
             "sft_val": jobs("sft_val", named_val, split.val, val_rows, guess_place),
@@ -453,6 +472,10 @@ def build(
         }
         for part, given in (taught.rows if taught else {}).items():
             parts[part] = [parts[part][0]._replace(given=given, n=len(given))]
+        if clues:
+            parts["sft"] += [
+                job._replace(clues=True) for job in jobs("clues", named, split.train, clues, guess_place)
+            ]
         files = {
             part: _write_part(folder / f"{part}.jsonl", of, workers, part != "sft_val")
             for part, of in parts.items()
@@ -478,7 +501,7 @@ def build(
         "solver_guess": solver_guess,
         "ties": ties,
         "guess_place": guess_place,
-        "keep_duplicates": keep_duplicates,
+        "duplicates": duplicates,
         "files": files | {"traces": {"games": len(games), "rows": sum(len(game["turns"]) for game in games)}},
         "split_sizes": {name: len(part) for name, part in split._asdict().items()},
         "split": split._asdict(),

@@ -155,8 +155,9 @@ def _data(card: dict[str, Any]) -> str:
 
 def _row_counts(card: dict[str, Any]) -> str:
     sft, states = (card["files"][part]["rows"] for part in ("sft", "states"))
-    twice = "each as often as games gave it" if card.get("keep_duplicates") else "none twice"
-    return f"- {sft:,} SFT rows, {twice}, and {states:,} GRPO states, none twice."
+    twice = {"early": "twice only while more than two words are left", "all": "as often as games gave it"}
+    each = twice.get(card.get("duplicates"), "none twice")
+    return f"- {sft:,} SFT rows, {each}, and {states:,} GRPO states, none twice."
 
 
 def _board_data(card: dict[str, Any]) -> str:

@@ -180,6 +180,7 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "turns": Param(int, "guesses in a game", "turns", 1, 20),
         "n_rows": Param(int, "SFT rows, before duplicates are removed", "rows", 1),
         "n_states": Param(int, "GRPO states before duplicates are removed", "rows", 1),
+        "n_clues": Param(int, "SFT rows besides, of words by their letters without a game", "rows", 0),
         "candidates": Param(int, "words named in the thinking, at most", "words", 1, 10),
         "solver_guess": Param(
             str,
@@ -198,8 +199,10 @@ PARAMETERS: dict[str, dict[str, Param]] = {
             "these words spelled letter by letter, as words, or none of them",
             choices=CHOICES["thinking"],
         ),
-        "keep_duplicates": Param(
-            bool, "keep SFT rows with the same texts: what games meet often weighs more"
+        "duplicates": Param(
+            str,
+            "SFT rows with equal texts that stay: none, all, or while more than two words are left (early)",
+            choices=("none", "early", "all"),
         ),
         "non_words": Param(
             str,
@@ -326,7 +329,7 @@ STAGES = tuple(PARAMETERS)
 BEFORE = {
     "01_data_synthesis": {
         **{"thinking": "spelled", "solver_guess": "information", "ties": "rarest"},
-        **{"guess_place": "last", "keep_duplicates": False, "non_words": "altered"},
+        **{"guess_place": "last", "duplicates": "none", "n_clues": 0, "non_words": "altered"},
         **{"game": "", "requests_per_minute": 0},
     },
     "02_sft": {"rows": "file"},

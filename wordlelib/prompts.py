@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import lru_cache, singledispatch
 from typing import NamedTuple
 
-from wordlelib.game import ABSENT, CORRECT, PRESENT, History, Turn, knowledge
+from wordlelib.game import ABSENT, CORRECT, PRESENT, History, Knowledge, Turn, knowledge
 from wordlelib.rules import Rules
 from wordlelib.words import alphabet_letters, capitals
 
@@ -125,9 +125,8 @@ def render_turn(number: int, turn: Turn, rules: Rules) -> str:
     return label + {"words": words, "symbols": symbols, "both": f"{symbols} = {words}"}[rules.renderer]
 
 
-def render_knowledge(history: History, rules: Rules) -> list[str]:
-    """The summary lines: pattern, letters present with the places ruled out, letters absent."""
-    known = knowledge(history, rules.length)
+def knowledge_lines(known: Knowledge) -> list[str]:
+    """The summary: pattern, letters present with the places ruled out, letters absent."""
     lines = ["Pattern: " + " ".join(capitals(known.pattern))]
     if known.present:
         lines.append(
@@ -150,7 +149,7 @@ def render_state(history: History, rules: Rules) -> str:
     lines = [f"Turn {len(history) + 1} of {rules.turns}."]
     lines += [render_turn(number, turn, rules) for number, turn in enumerate(history, 1)]
     if rules.renderer != "symbols" and history:
-        lines += render_knowledge(history, rules)
+        lines += knowledge_lines(knowledge(history, rules.length))
     return "\n".join(lines)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from wordlelib.game import History, Turn, is_consistent, is_win, knowledge, take_turn
 from wordlelib.prompts import completion, parse_guess, thought
-from wordlelib.solver import Solver
+from wordlelib.solver import Solver, pattern_code
 from wordlelib.words import alphabet_letters
 
 # Where states come from: the share of all states that each kind of game gives.
@@ -22,9 +22,13 @@ MIX = {
     "random": 0.15,  # any answer as the opener, then the teacher, consistent words and any answers
     "consistent": 0.05,  # any consistent word on every turn
     "invalid": 0.10,  # at least one turn was wasted on a missing guess or a non-word
-    "invented": 0.0,  # as invalid, but the non-words fit all feedback, as a student's do: see `mix_with`
     "preplayed": 0.10,  # none to all but one of the turns were used on any allowed guesses
+    "invented": 0.0,  # as invalid, but the non-words fit all feedback
+    "slip": 0.0,  # the teacher; then, with few words left, ones that nearly fit, or the last guess again
 }
+# The same with what students get wrong: `mix_with`.
+STUDENT_MIX = MIX | {"teacher": 0.15, "opener": 0.05, "random": 0.10, "preplayed": 0.05}
+STUDENT_MIX |= {"invalid": 0.0, "invented": 0.10, "slip": 0.20}
 # What is played on a turn after the opener, by kind of game: weights of the moves.
 MOVES = {
     "teacher": {"teacher": 1.0},
@@ -32,11 +36,13 @@ MOVES = {
     "random": {"teacher": 0.40, "consistent": 0.35, "answer": 0.25},
     "consistent": {"consistent": 1.0},
     "invalid": {"teacher": 0.40, "consistent": 0.25, "non-word": 0.25, "no guess": 0.10},
-    "invented": {"teacher": 0.40, "consistent": 0.25, "invented": 0.25, "no guess": 0.10},
+    "invented": {"teacher": 0.40, "consistent": 0.20, "invented": 0.20, "again": 0.10, "no guess": 0.10},
     "preplayed": {"word": 1.0},
+    "slip": {"teacher": 0.30, "near": 0.50, "again": 0.20},
 }
+FEW = 2  # words left, from which on students slip: 99% of the turns that they lose have no more
 WASTED = ("invalid", "invented")  # games whose states have at least one turn without feedback
-OPENERS = {"opener": "answer", "random": "answer"}
+OPENERS = {"opener": "answer", "random": "answer", "slip": "teacher"}
 BLIND = 8  # guesses that a game with a decoy draws on each turn, to play the most telling one
 TRIES = 200  # letters that are drawn to invent a word that fits all feedback
 BARREN = 1000  # games without a state in a row that mean that a source gives none
@@ -102,9 +108,9 @@ def ties_from(secrets: Collection[str], ties: str) -> Counter[str]:
 
 
 def mix_with(non_words: str) -> dict[str, float]:
-    """`MIX` with the wasted turns of `altered` non-words (a consistent word with a letter changed) or of
-    `invented` ones."""
-    return MIX if non_words == "altered" else {**MIX, "invalid": 0.0, "invented": MIX["invalid"]}
+    """`MIX`, whose non-words are `altered` (a consistent word with a letter changed), or `STUDENT_MIX`, whose
+    non-words are `invented` and whose games have other slips of students too."""
+    return MIX if non_words == "altered" else STUDENT_MIX
 
 
 def non_word(word: str, rng: random.Random, known: Collection[str], alphabet: str = "a-z") -> str:
@@ -138,13 +144,26 @@ def _invented(solver: Solver, history: History, rng: random.Random, known: Colle
     return None
 
 
+def _nearly_fitting(solver: Solver, history: History) -> np.ndarray:
+    """The words of the universe that contradict the fewest turns of a history, at least one."""
+    wrong = np.zeros(len(solver.universe), int)
+    for turn in history:
+        if turn.feedback is not None:
+            wrong += solver.codes(turn.guess) != pattern_code(turn.feedback)
+    return np.flatnonzero(wrong == wrong[wrong > 0].min())
+
+
 def _move_text(
     solver: Solver, history: History, move: str, rng: random.Random, known: Collection[str]
 ) -> str:
     """The completion of one move. `known`: real words, which no non-word may equal."""
     if move == "teacher":
         return completion(*solver_turn(solver, history, rng), solver.rules.thinking)
-    if move == "answer":
+    if move == "near":
+        guess = solver.universe[rng.choice(_nearly_fitting(solver, history))]
+    elif move == "again" and history and history[-1].guess:
+        guess = history[-1].guess
+    elif move == "answer":
         guess = rng.choice(solver.words.answers)
     elif move == "word":
         guess = rng.choice(solver.guesses)
@@ -178,6 +197,8 @@ def _game_states(
         move = rng.choices(tuple(moves), tuple(weights))[0]
         if not history:
             move = OPENERS.get(kind, move)
+        elif kind == "slip" and len(solver.candidates(history)) > FEW:
+            move = "teacher"
         turn = _play(solver, history, secret, _move_text(solver, history, move, rng, known))
         if is_win(turn, secret):
             return

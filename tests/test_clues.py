@@ -1,0 +1,93 @@
+"""Clues: words by their pattern and letters, and the rows made of them."""
+
+import json
+import random
+from collections import Counter
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wordlelib import data
+from wordlelib.clues import Lexicon, clue, clue_rows
+from wordlelib.prompts import is_well_formed, parse_guess, system_prompt
+from wordlelib.rules import rules_for
+from wordlelib.words import Words, load_words, sample_words, split_secrets
+
+WORDS = sample_words(load_words(), 150, seed=3)
+RULES = rules_for(WORDS)
+LETTERS = "".join(WORDS.answers)
+
+
+def fits(word, known):
+    """The meaning of a clue, letter by letter."""
+    placed = all(k in ("_", letter) for k, letter in zip(known.pattern, word, strict=True))
+    present = all(
+        letter in word and not any(word[place - 1] == letter for place in barred)
+        for letter, barred in known.present.items()
+    )
+    return placed and present and not set(known.absent) & set(word)
+
+
+@given(word=st.sampled_from(WORDS.answers), seed=st.integers())
+def test_a_clue_is_true_and_fits_the_words_that_it_says(word, seed):
+    known = clue(word, random.Random(seed), LETTERS)
+    assert fits(word, known)
+    found = {WORDS.answers[i] for i in Lexicon(WORDS.answers).fitting(known)}
+    assert found == {other for other in WORDS.answers if fits(other, known)}
+
+
+def test_rows_ask_for_a_word_without_a_game_and_name_one_that_fits():
+    rows = list(clue_rows(WORDS.answers, RULES, 400, "seed"))
+    assert (
+        rows
+        == list(clue_rows(WORDS.answers, RULES, 400, "seed"))
+        != list(clue_rows(WORDS.answers, RULES, 400, "other"))
+    )
+    for row in rows:
+        system, user = row["prompt"]
+        assert system["content"] == system_prompt(RULES)
+        assert user["content"].startswith("Pattern: ") and "uess" not in user["content"]
+        text = row["completion"][0]["content"]
+        assert is_well_formed(text) and parse_guess(text).guess in WORDS.answers
+        assert (row["secret"], row["history"], row["source"]) == ("", "[]", "clue")
+
+
+def test_every_word_is_asked_for_about_as_often():
+    rows = islice(clue_rows(WORDS.answers, RULES, 3000, 1), 3000)
+    named = Counter(parse_guess(row["completion"][0]["content"]).guess for row in rows)
+    assert set(named) == set(WORDS.answers) and max(named.values()) < 3 * min(named.values())
+
+
+def test_other_lengths_and_alphabets_have_clues_too():
+    words = Words(("größe", "äpfel", "übung", "straße"[:5]), ("größe", "äpfel", "übung", "straß"))
+    rows = list(clue_rows(words.answers, rules_for(words, alphabet="a-zäöüß"), 20, 0))
+    assert {parse_guess(row["completion"][0]["content"], 5, "a-zäöüß").guess for row in rows} == set(
+        words.answers
+    )
+
+
+@pytest.mark.parametrize("lexicon", ["full", "train"])
+def test_training_data_have_clues_of_the_words_that_may_be_named(tmp_path, lexicon):
+    """Of held-out words with the full lexicon alone; a clue is no turn and has no secret."""
+    split = split_secrets(WORDS, test=40, val=10)
+    rules = rules_for(WORDS, lexicon=lexicon)
+    source = {"sample": 150, "sample_seed": 3}
+    card = data.build(tmp_path, rules, split, source=source, rows=200, states=20, clues=900, workers=1)
+    rows = [row for row in data.load(tmp_path).rows("sft") if row["source"] == "clue"]
+    assert (
+        card["files"]["sft"]["by_source"]["clue"] == card["files"]["sft"]["by_turn"]["0"] == len(rows) > 850
+    )
+    named = {parse_guess(row["completion"][0]["content"]).guess for row in rows}
+    assert named == set(split.train if lexicon == "train" else WORDS.answers)
+    assert "clue" not in card["files"]["states"]["by_source"]
+    assert not any(word in json.dumps(rows) for word in split.test) or lexicon == "full"
+
+
+@pytest.mark.parametrize("shown", [{"renderer": "symbols"}, {"history": "chat"}])
+def test_states_without_a_summary_have_no_clues(tmp_path, shown):
+    rules, split = rules_for(WORDS, **shown), split_secrets(WORDS, test=40, val=10)
+    source = {"sample": 150, "sample_seed": 3}
+    with pytest.raises(ValueError, match="n_clues: clues look like the summary"):
+        data.build(tmp_path, rules, split, source=source, rows=10, states=10, clues=1)

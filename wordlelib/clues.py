@@ -1,0 +1,99 @@
+"""Vocabulary practice: words by their pattern and letters, without any game.
+
+In a game with a training secret no other word is ever the last one left, so a student learns which words can
+be. A clue shows what could be known of any word of the lexicon as the summary of a state does, but it is made
+of that word alone: which letters and places it gives away is drawn at random, and there are no guesses.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from wordlelib.game import Knowledge
+from wordlelib.prompts import completion, knowledge_lines, system_prompt
+from wordlelib.rules import Rules
+
+SOURCE = "clue"
+GREEN = (0.2, 0.4, 0.6)  # chances of a letter to be known with its place: one of them holds for a clue
+PRESENT = 0.3  # of other letters, those that are known without their place
+ABSENT = (3, 11)  # letters that are known to be absent, from and to
+MANY = 8  # words that fit, above which most clues are dropped: they say too little to practise on
+KEPT = 0.3  # share of those that stay
+
+
+def require_summary(rules: Rules) -> None:
+    """Raise ValueError unless states end with the summary that clues look like."""
+    if rules.game != Rules.game or rules.history != "fresh" or rules.renderer == "symbols":
+        raise ValueError(
+            "n_clues: clues look like the summary that ends a state, which only Wordle with history fresh "
+            f"and renderer words or both has, not {rules.game} with {rules.history} and {rules.renderer}"
+        )
+
+
+def clue(word: str, rng: random.Random, letters: Sequence[str]) -> Knowledge:
+    """What a clue says of `word`; letters: those that absent ones are drawn from, frequent ones often."""
+    green = rng.choice(GREEN)
+    pattern = "".join(letter if rng.random() < green else "_" for letter in word)
+    present = {}
+    for place, letter in enumerate(word):
+        if pattern[place] == "_" and word.count(letter) == 1 and rng.random() < PRESENT:
+            others = [other + 1 for other in range(len(word)) if other != place and pattern[other] == "_"]
+            present[letter] = tuple(sorted(rng.sample(others, min(len(others), rng.randint(1, 3)))))
+    absent = {rng.choice(letters) for _ in range(rng.randint(*ABSENT))} - set(word)
+    return Knowledge(pattern, dict(sorted(present.items())), tuple(sorted(absent)), {}, {})
+
+
+class Lexicon:
+    """Words to be found by clues. table: their letters as code points [words, length]."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = words
+        self.table = np.array([[ord(letter) for letter in word] for word in words])
+
+    def fitting(self, known: Knowledge) -> np.ndarray:
+        """Indices of the words that a clue fits."""
+        fits = np.ones(len(self.words), bool)
+        for place, letter in enumerate(known.pattern):
+            if letter != "_":
+                fits &= self.table[:, place] == ord(letter)
+        for letter, barred in known.present.items():
+            here = self.table == ord(letter)
+            fits &= here.any(axis=1) & ~here[:, [place - 1 for place in barred]].any(axis=1)
+        for letter in known.absent:
+            fits &= ~(self.table == ord(letter)).any(axis=1)
+        return np.flatnonzero(fits)
+
+
+def clue_rows(words: Sequence[str], rules: Rules, n: int, seed: int | str) -> Iterator[dict]:
+    """`n` SFT rows, the same for the same arguments: a clue, and a word that it fits.
+
+    Of several such words it is the one named least often so far. Words take turns in shuffled passes.
+    """
+    rng, lexicon, named = random.Random(seed), Lexicon(words), Counter()
+    letters, deck, made = "".join(words), list(words), 0
+    while True:
+        rng.shuffle(deck)
+        for word in deck:
+            known = clue(word, rng, letters)
+            fits = [words[i] for i in lexicon.fitting(known)]
+            if len(fits) > MANY and rng.random() > KEPT:
+                continue
+            if made == n:
+                return
+            made += 1
+            chosen = min(fits, key=lambda fitting: (named[fitting], rng.random()))
+            named[chosen] += 1
+            yield {
+                "prompt": [
+                    {"role": "system", "content": system_prompt(rules)},
+                    {"role": "user", "content": "\n".join(knowledge_lines(known))},
+                ],
+                "completion": [
+                    {"role": "assistant", "content": completion([chosen], chosen, rules.thinking)}
+                ],
+                "secret": "",
+                "history": "[]",
+                "source": SOURCE,
+            }
