@@ -106,11 +106,14 @@ def evaluate(args: argparse.Namespace) -> None:
     """Execute 04_eval on a run again, with the parameters it had there, or for a model without a run."""
     if args.player:
         return evaluate_embedded(args)
-    if args.endpoint or args.model or args.out:
+    if args.endpoint or (args.out and not args.model):
         return evaluate_endpoint(args)
+    if args.model:
+        return evaluate_model(args)
     if not args.run:
         raise ValueError(
-            "name a run with --run, a model with --endpoint, --model and --out, or --player embedded"
+            "name a run with --run, a folder with --model, a model of a server with --endpoint, --model and "
+            "--out, or --player embedded"
         )
     stage, out = "04_eval", args.run.resolve()
     config = out / stage / "config.yaml"
@@ -143,6 +146,33 @@ def evaluate_embedded(args: argparse.Namespace) -> None:
     evaluate_alone(args, values, args.out or runs.project_path("results/embedded"))
 
 
+def evaluate_model(args: argparse.Namespace) -> None:
+    """Execute 04_eval for a model in a folder, beside the two references that need no model.
+
+    It plays the game of `--run`, else the one that it was trained on where its folder says so, else the
+    shipped one.
+    """
+    from wordlelib import data, models, players
+
+    folder = Path(args.model).resolve()
+    models.require_model(folder, players.saved_game(str(folder))[1])  # before a notebook starts
+    card = data.card_of(folder)
+    values = {
+        **{"players": ["model", "random_consistent", "greedy"], "model": str(folder)},
+        **{"data_from": _game_of(args.run) or (str(card) if card else "shipped"), "max_games": 0},
+        # of a model that was trained elsewhere it is not known how long it thinks
+        **{"max_completion_length": 64 if card else 1024, "batch_size": 256},
+    }
+    evaluate_alone(args, values, args.out or runs.project_path("results") / folder.name)
+
+
+def _game_of(run: Path | None) -> str:
+    """What `data_from` is for the game of a run whose data are made; empty without one."""
+    if run:
+        runs.finished_stage(run.resolve(), "01_data_synthesis")
+    return str(run.resolve()) if run else ""
+
+
 def evaluate_alone(args: argparse.Namespace, values: dict[str, Any], out: Path) -> None:
     """Execute 04_eval in a run folder that holds nothing else; a finished or unfinished one goes on."""
     wanted = {"04_eval": values | eval_changes(args)}
@@ -162,12 +192,10 @@ def evaluate_endpoint(args: argparse.Namespace) -> None:
         raise ValueError("a model behind an endpoint needs --endpoint URL, --model NAME and --out DIR")
     values = {
         **{"players": ["endpoint"], "endpoint": args.endpoint, "model": args.model},
-        **{"data_from": str(args.run.resolve()) if args.run else "shipped", "max_games": 0},
+        **{"data_from": _game_of(args.run) or "shipped", "max_games": 0},
         # room for models that think before they answer; all games of a block wait for its slowest
         **{"max_completion_length": 1024, "batch_size": 512},
     }
-    if args.run:
-        runs.finished_stage(args.run.resolve(), "01_data_synthesis")
     evaluate_alone(args, values, args.out)
 
 
@@ -348,15 +376,17 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help="may be repeated")
 
     sub = command(
-        "eval", evaluate, "evaluate a run again, the embedded student, or a model behind an endpoint"
+        "eval", evaluate, "evaluate a run again, a model in a folder or behind an endpoint, or the student"
     )
     sub.add_argument(
-        "--run", type=local_folder, help="run folder with trained models; of an endpoint, whose game"
+        "--run", type=local_folder, help="run folder with trained models; with --model, whose game is played"
     )
     sub.add_argument("--player", choices=("embedded",), default="", help="the student in the package")
     sub.add_argument("--endpoint", default="", metavar="URL", help="an OpenAI-compatible server")
-    sub.add_argument("--model", default="", metavar="NAME", help="the model's name on that server")
-    sub.add_argument("--out", type=local_folder, help="run folder to make for a model without a run")
+    sub.add_argument(
+        "--model", default="", metavar="MODEL", help="a model's folder, or its name on the server"
+    )
+    sub.add_argument("--out", type=local_folder, help="run folder to make (results/<name of the folder>)")
     sub.add_argument("--max-games", type=int, help="0 for all secrets")
     sub.add_argument("--secrets", choices=("all", "heldout", "train"), help="which are played")
     sub.add_argument("--overwrite", action="store_true", help="play and pay for an endpoint's games again")

@@ -21,7 +21,8 @@ DATA_FORMS = (
     "traces",
 )
 PLAYERS = (
-    *("untrained", "sft", "sft_continued", "grpo", "embedded", "endpoint", "random_consistent", "greedy"),
+    *("untrained", "sft", "sft_continued", "grpo", "embedded", "model", "endpoint"),
+    *("random_consistent", "greedy"),
 )
 KIND_NAMES = {
     bool: "true or false",
@@ -299,12 +300,14 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "players": Param(list, "players in the table", choices=PLAYERS),
         "data_from": Param(
             str,
-            "run whose words, rules and split are taken: empty for this one, embedded for the embedded "
-            "student's, shipped for the shipped lists",
+            "run or folder with a data card whose words, rules and split are taken: empty for this run, "
+            "embedded for the embedded student's, shipped for the shipped lists",
             "folder",
         ),
         "endpoint": Param(str, "URL of an OpenAI-compatible server, for the player endpoint", "URL"),
-        "model": Param(str, "name of the model on that server", "model"),
+        "model": Param(
+            str, "name of the model on that server; for the player model, a folder or hub name", "model"
+        ),
         **SERVER,
         "backend": Param(str, "what generates the answers of models", choices=("transformers", "vllm")),
         "engine_memory": ENGINE_MEMORY,
@@ -457,6 +460,11 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
             )
         if plays:
             _check_endpoint(values["endpoint"])
+        if "model" in values["players"] and (plays or not values["model"]):
+            raise ValueError(
+                f"{stage}: the player model needs model (its folder), which names one model alone: set it, "
+                "and leave the player endpoint to a run of its own"
+            )
     if micro := values.get("micro_batch_size"):
         batch = values["batch_size"]
         if batch % micro:
