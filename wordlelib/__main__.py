@@ -16,6 +16,7 @@ from typing import Any
 from wordlelib import params, recipes, restart, runs
 
 SET_FOR_ALL = "a parameter of all trials that do not set it themselves; may be repeated"
+DIFFERENCE = params.BEFORE["05_analysis"]["difference"]  # points
 STORE = "address such as s3://bucket/mine: finished stages are taken from there and copied there"
 
 
@@ -278,9 +279,10 @@ def report_runs(args: argparse.Namespace) -> None:
             print("games in", runs.shown_path(replay.write_page(folder)))
     if args.keep or args.readme or args.games:
         return
+    asked = args.difference / 100
     if args.html:
         folder = args.out or args.runs[0] / "report"
-        return print("Report:", runs.shown_path(page.write(args.runs, folder.resolve())))
+        return print("Report:", runs.shown_path(page.write(args.runs, folder.resolve(), asked)))
     swept = [folder for folder in args.runs if sweep_results.is_sweep(folder)]
     for folder in swept:
         if not args.markdown:
@@ -290,7 +292,7 @@ def report_runs(args: argparse.Namespace) -> None:
         if compared := ablations.section(folder):
             print("\n" + page.markdown(compared))
     if others := [folder for folder in args.runs if folder not in swept]:
-        print((report.markdown if args.markdown else report.terminal_table)(others))
+        print((report.markdown if args.markdown else report.terminal_table)(others, asked))
 
 
 def watch(args: argparse.Namespace) -> None:
@@ -338,6 +340,13 @@ def finite(text: str) -> float:
         if 0 <= (number := float(text)) < math.inf:
             return number
     raise argparse.ArgumentTypeError(f"{text!r} is no finite number from 0")
+
+
+def difference(text: str) -> float:
+    """A difference of win rates in points; argparse shows the sentence for anything else."""
+    with suppress(ValueError):
+        return params.PARAMETERS["05_analysis"]["difference"].accept(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of points from 0.1 to 100")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -424,6 +433,13 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--markdown", action="store_true", help="as a markdown table")
     sub.add_argument("--html", action="store_true", help="write one page, its tables and lists of words")
     sub.add_argument("--out", type=Path, help="folder for --html (report in the first run)")
+    sub.add_argument(
+        "--difference",
+        type=difference,
+        default=DIFFERENCE,
+        metavar="POINTS",
+        help="of win rates that comparisons are asked about (5)",
+    )
     sub.add_argument("--keep", action="store_true", help="copy them, without weights, to results/reference")
     sub.add_argument("--readme", action="store_true", help="write results and plans into the pages")
     sub.add_argument("--games", action="store_true", help="write a page to step through all games offline")

@@ -317,6 +317,9 @@ PARAMETERS: dict[str, dict[str, Param]] = {
     "05_analysis": {
         **RUN,
         "runs": Param(list, "run folders to compare, empty for this run", "folders"),
+        "difference": Param(
+            float, "difference of win rates that comparisons are asked about", "points", 0.1, 100
+        ),
     },
     "06_replay": {
         "run": Param(str, "run folder whose games are shown", "folder"),
@@ -335,6 +338,7 @@ BEFORE = {
     "02_sft": {"rows": "file"},
     "03_grpo": {"states_from": ""},
     "04_eval": {"requests_per_minute": 0},
+    "05_analysis": {"difference": 5.0},
 }
 
 # Earlier stages of the same run that a stage reads, and those that its players of 04 add.
