@@ -182,7 +182,7 @@ def forest(found: Mapping[str, Comparison]) -> Any:
         "Differences between players",
         "difference of games won (percentage points)",
         "The dot is the share of games that the first player wins beyond the second on the same secrets, the "
-        "line its 95% bootstrap interval. A line that touches zero decides nothing.",
+        "line its 95% bootstrap interval. A line that touches zero tells neither from the other.",
         {"no difference": 0.0},
     )
 

@@ -4,14 +4,15 @@ games.
 They show how far a published "win rate" or "reward" can be from games won under the strict rules, with
 nothing else changed: same player, same secrets, same moves. Where they are found:
 
-- part credit: Wordle-v0 of TextArena (github.com/LeonGuertler/TextArena) ends a game that is not won with the
-  reward (green + yellow / 2) / letters of the latest guess, by an invalid move too; the `wordle` environment
-  of verifiers (github.com/PrimeIntellect-ai/verifiers) gives the same as 0.2 and 0.1 a letter. Read as a win
-  rate, or as solved where it is above 0, it is none: see pull request 4895 of github.com/huggingface/trl,
-  whose reward of 0.3 is letters and no games.
-- free retries: the same Wordle-v0 keeps answers that are no legal guess out of the guesses that it counts.
+- part credit: Wordle-v0 of TextArena (github.com/TextArena/TextArena) ends a game that is not won, be it by
+  an invalid move, with the reward (green + yellow / 2) / letters of the latest guess (newer versions: of the
+  best one); the `wordle` environment of verifiers (github.com/PrimeIntellect-ai/verifiers) gives the same for
+  the latest as 0.2 and 0.1 a letter. Read as a win rate, or as solved where it is above 0, it is none: see
+  pull request 4895 of github.com/huggingface/trl, whose reward of 0.3 is letters and no games.
+- free retries: Wordle-v0 asks again after an answer that is no legal guess, up to a limit, and does not count
+  it.
 - a small pool: the Wordle example of prime-rl (github.com/PrimeIntellect-ai/prime-rl) draws 2,000 games for
-  training and 20 for its evaluation from the words of Wordle-v0, of which there are 195 at most.
+  training and 20 for its evaluation from the words of Wordle-v0, of which there were 195 at most.
 """
 
 from collections.abc import Mapping, Sequence
