@@ -360,7 +360,7 @@ def guess_by_turn(server):
 def test_wrong_use_is_one_sentence_before_any_folder_is_made(server, tmp_path, capsys, monkeypatch):
     out = tmp_path / "out"
     cases = [
-        (["eval"], "name a run with --run, a model with --endpoint, --model and --out, or --player embedded"),
+        (["eval"], "name a run with --run, a folder with --model, a model of a server with --endpoint,"),
         (["eval", "--endpoint", server.url], "needs --endpoint URL, --model NAME and --out DIR"),
         (evaluate(server, out, "--set", "timeout=no"), "04_eval: timeout is 'no'"),
         (evaluate(server, out, "--run", str(tmp_path / "none")), "run notebook 01_data_synthesis first"),

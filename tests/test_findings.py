@@ -5,10 +5,12 @@ import json
 import re
 from html.parser import HTMLParser
 
+import numpy as np
+import plotly.graph_objects as go
 import pytest
 from conftest import LOSS, NAMES, game
 
-from wordlelib import __main__, data, findings, page, plots, report
+from wordlelib import __main__, analysis, data, findings, page, plots, report
 from wordlelib.data import build
 from wordlelib.evaluate import flat_metrics, write_games
 from wordlelib.rules import rules_for
@@ -108,7 +110,9 @@ def test_pairs_are_tested_with_the_stated_correction_and_a_verdict(make_run):
     row = rows["grpo", "sft"]
     assert (row["only first won"], row["only second won"], row["decides"]) == ("4", "2", "nothing")
     assert "grpo against sft decides nothing" in section.text or "grpo wins more" in section.text
-    assert re.search(r"takes about [\d,]+ games", section.text)
+    assert re.search(r"rule out 5 points; about [\d,]+ games would see 5 points\.", section.text)
+    wide = findings.comparisons(findings.Findings([make_run("other")], difference=0.8))
+    assert "games would see 80 points" in wide.text and "by 80 points or more" in wide.text
 
 
 def test_runs_that_differ_in_seeds_alone_are_points_and_a_range(make_run):
@@ -135,7 +139,7 @@ def test_players_of_several_runs_carry_the_run_and_references_stand_once(make_ru
     config = found.runs[1].folder / "02_sft" / "config.yaml"
     config.write_text(json.dumps({**json.loads(config.read_text()), "learning_rate": 1.0}))
     other = findings.Findings([run.folder for run in found.runs])
-    assert other.pairs == [("grpo in a", "sft in a"), ("sft in b", "sft in a")]
+    assert other.pairs == [("grpo in a", "sft in a"), ("sft in b", "sft in a"), ("sft in b", "grpo in a")]
 
 
 def test_runs_of_the_same_name_stay_apart_and_a_run_given_twice_is_refused(make_run):
@@ -165,6 +169,24 @@ def test_the_page_says_how_many_games_of_a_server_failed(make_run):
     text = findings.sections(findings.Findings([run]))["protocol"].text
     assert "is a/b: a game took 400 prompt and – completion tokens" in text
     assert "70 requests with 9 retries; failed games, which count as lost: 3." in text
+
+
+def test_regret_and_temperatures_are_told_of_every_player(make_run):
+    """A mean over the turns; a run sampled at another temperature is named."""
+    run, other = make_run("a"), make_run("b")
+    config = other / "04_eval" / "config.yaml"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "temperature": 0.7}))
+    (run / "04_eval" / "config.yaml").write_text(
+        json.dumps({**json.loads((run / "04_eval" / "config.yaml").read_text()), "temperature": 0.0})
+    )
+    found = findings.Findings([run, other])
+    made = findings.sections(found)
+    assert "sampled at different temperatures: 0 in" in made["protocol"].text
+    forgone = {row["player"]: row["bits forgone a turn"] for row in rows_of(made["results"], "All")}
+    mean = np.nanmean(analysis.regret(found.games["grpo in a"], found.solver))
+    assert forgone["grpo in a"] == f"{mean:.2f}" and mean > 0
+    shown = {row["player"]: row["bits forgone a turn"] for row in rows_of(made["results"], "Held")}
+    assert shown["grpo in a"] != "–"
 
 
 def test_other_rules_other_splits_and_runs_without_games_are_refused(make_run):
@@ -287,11 +309,31 @@ def test_a_folder_that_is_no_report_is_not_replaced(make_run, tmp_path):
     assert page.write([run], tmp_path / "out").is_file()
 
 
+def test_figures_are_pictures_too_where_an_exporter_works(make_run, tmp_path, monkeypatch):
+    """Every one that the page has, beside it; without an exporter there is no folder."""
+    run = make_run()
+    page.write([run], tmp_path / "plain")
+    assert not (tmp_path / "plain" / "figures").exists()
+    monkeypatch.setattr(plots, "_png_works", lambda: True)
+    monkeypatch.setattr(go.Figure, "write_image", lambda fig, path, **options: path.write_bytes(b"png"))
+    page.write([run], tmp_path / "out")
+    made = findings.sections(findings.Findings([run]))
+    names = {f"{name}.png" for section in made.values() for name in section.figures}
+    assert {path.name for path in (tmp_path / "out" / "figures").iterdir()} == names
+
+
 def test_the_command_writes_the_page_beside_the_first_run(make_run, tmp_path, capsys):
     run = make_run()
     assert __main__.main(["report", str(run), "--html"]) == 0
-    assert capsys.readouterr().out.strip().endswith("report/report.html")
+    said = capsys.readouterr().out
+    assert said.strip().endswith("report/report.html") and said.count("PNG") <= 1
     assert (run / "report" / "report.html").is_file()
+    assert __main__.main(["report", str(run), "--html", "--difference", "80"]) == 0
+    assert "80 points" in (run / "report" / "report.md").read_text()
+    for wrong in ("0", "nan", "x", "101"):
+        with pytest.raises(SystemExit):
+            __main__.main(["report", str(run), "--difference", wrong])
+        assert "is no number of points from 0.1 to 100" in capsys.readouterr().err
     assert __main__.main(["report", str(tmp_path / "nothing"), "--html"]) == 2
     assert "run notebook 04_eval first" in capsys.readouterr().err
 

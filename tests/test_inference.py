@@ -12,7 +12,16 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from wordlelib.evaluate import wilson
-from wordlelib.inference import compare, decides, games_needed, holm, mean_interval, over_seeds, verdict
+from wordlelib.inference import (
+    compare,
+    decides,
+    games_needed,
+    holm,
+    mean_interval,
+    outcome,
+    over_seeds,
+    verdict,
+)
 
 
 def pairs(both: int, gained: int, lost: int, neither: int) -> tuple[list, list]:
@@ -125,6 +134,7 @@ def test_the_games_needed_give_the_test_a_power_of_about_80_percent(gained, lost
 
 def test_no_difference_needs_no_number_of_games():
     assert games_needed(5, 5, 100) is None
+    assert games_needed(15, 15, 100, 0.05) > games_needed(5, 5, 100, 0.05) > games_needed(0, 0, 9, 0.05)
     assert games_needed(109, 58, 500) < games_needed(60, 50, 500)
 
 
@@ -136,15 +146,29 @@ def test_no_difference_needs_no_number_of_games():
         (
             (50, 6, 4, 4),
             0.7,
-            r"decides nothing: .*wider than the difference \(64 games\)\. .* takes about 1,254",
+            r"decides nothing: .*wider than the 5 points asked about; about 489 games would see 5 points\.$",
         ),
-        ((50, 5, 5, 4), 1.0, r"decides nothing: \+0.0% .*\(64 games\)\.$"),
+        ((900, 5, 5, 4), 1.0, r"a and b differ by less than 5 points: \+0\.0% \(-0\.7% to \+0\.7%\)\.$"),
+        (
+            (20, 0, 0, 4),
+            1.0,
+            r"decides nothing: \+0\.0% .*too few games to rule out 5 points; about 155 games",
+        ),
         ((60, 20, 5, 15), 0.06, r"decides nothing: .* does not outlast the correction"),
     ],
 )
 def test_a_verdict_says_who_won_or_that_nothing_is_decided_and_how_many_games_would(counts, p, said):
     sentence = verdict("a", "b", compare(*pairs(*counts)), p)
     assert re.search(said, sentence), sentence
+
+
+def test_the_difference_asked_about_is_the_readers():
+    """Of the same games: less than 2 points, but perhaps 1; without a question there is no answer."""
+    found = compare(*pairs(900, 12, 8, 80))
+    assert outcome(found, 0.5, 0.02) == "less than 2 points" and outcome(found, 0.5, 0.01) == "nothing"
+    assert outcome(found, 0.5) == "nothing" and "games would see 1 point." in verdict(
+        "a", "b", found, 0.5, 0.01
+    )
 
 
 def test_an_interval_that_reaches_zero_decides_nothing():

@@ -112,7 +112,8 @@ def evaluated(tmp_path, solver, monkeypatch):
     monkeypatch.setattr(players, "vllm_generator", lambda *_: None)
     run = SimpleNamespace(stage="04_eval", input=lambda stage: tmp_path / stage)
     own = SimpleNamespace(
-        backend="vllm", engine_memory=0.5, max_completion_length=20, temperature=0.0, batch_size=4
+        **{"backend": "vllm", "engine_memory": 0.5, "max_completion_length": 20, "temperature": 0.0},
+        **{"batch_size": 4, "model": "org/theirs", "seed": 0},
     )
     chats = SimpleNamespace(rules=rules_for(solver.words, history="chat"))
     return folders, lambda name, engines: run_player(name, run, chats, own, engines)
@@ -126,6 +127,12 @@ def test_adapters_of_one_base_share_an_engine_that_holds_their_rank_and_the_long
     for name in ("untrained", "sft", "grpo"):
         play(name, engines)
     assert [engine.asked for engine in engines.values()] == [("org/m", 32, 0.5, 100 + 6 * 20)]
+
+
+def test_a_model_of_elsewhere_has_an_engine_of_its_own_with_room_for_any_prompt(evaluated):
+    engines = {}
+    evaluated[1]("model", engines)
+    assert [engine.asked for engine in engines.values()] == [("org/theirs", 0, 0.5, 2048 + 6 * 20)]
 
 
 def test_an_adapter_of_another_base_than_the_run_starts_from_does_not_play(evaluated):

@@ -49,6 +49,17 @@ def test_axes_carry_their_unit(name):
     assert all(axis.title.text for axis in numeric)
 
 
+def test_people_stand_beside_the_players_with_their_source():
+    """Their published shares, which sum to one and need about 4.1 guesses when they win."""
+    assert sum(figures.PEOPLE.values()) == pytest.approx(1, abs=0.001)
+    won = {int(k): v for k, v in figures.PEOPLE.items() if k != "X"}
+    assert sum(k * v for k, v in won.items()) / sum(won.values()) == pytest.approx(4.11, abs=0.01)
+    drawn = figures.histogram({"sft": {"1": 0, "2": 3, "X": 1}}, figures.PEOPLE)
+    assert [trace.name for trace in drawn.data] == ["sft", "people"]
+    assert list(drawn.data[1].y)[3] == pytest.approx(0.329, abs=0.001)
+    assert "MCM 2023" in plots.caption(drawn) and "People" not in plots.caption(EVERY["histogram"])
+
+
 def test_turns_that_no_game_reached_are_left_out():
     [sft, grpo] = EVERY["regret"].data
     assert (list(sft.x), list(sft.y)) == ([1, 2, 3], [0.1, 0.5, 0.2])

@@ -1,12 +1,15 @@
 """Tables of runs: what they show, what they refuse, and the README that must agree with the files."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 from conftest import ROOT
 
+from wordlelib.data import build
 from wordlelib.evaluate import flat_metrics, play_games, read_games, write_games
+from wordlelib.players import Failed
 from wordlelib.prompts import completion
 from wordlelib.report import (
     END,
@@ -54,6 +57,14 @@ def make_run(folder, rules=RULES, names=("greedy", "untrained", "sft", "grpo"), 
     return folder
 
 
+def make_data(run):
+    """The data stage of a run."""
+    file = run.parent / "words.txt"
+    file.write_text("\n".join(NAMES))
+    source = {"answers": str(file), "allowed": "", "sample": 0}
+    build(run / "01_data_synthesis", RULES, SPLIT, source=source, rows=2, states=2)
+
+
 def table_rows(text, title):
     """The cells of the table under `title`, by player."""
     block = text.split(f"{title}:\n\n")[1].split("\n\n")[0]
@@ -74,6 +85,8 @@ def test_rows_stand_in_the_order_of_the_stages_with_every_number(tmp_path):
         "95% interval": "10.8% to 60.3%",
         "guesses (won)": "2.00",
         "guesses (loss = 7)": "5.50",
+        "above the best": "–",
+        "bits forgone a turn": "–",
         "malformed": "0.0%",
         "non-words": "43.8%",
         "inconsistent": rows["sft"]["inconsistent"],
@@ -104,11 +117,16 @@ def test_paired_tests_are_shown_for_each_split_and_the_players_that_played(tmp_p
     text = terminal_table([run])
     lines = [line for line in text.splitlines() if line.startswith("- grpo against")]
     assert len(lines) == 3 and "sft_continued" not in text
-    assert "all secrets: won 6 games that sft lost, lost 3 it won (p = 1.000, exact McNemar)" in lines[0]
-    assert "held-out secrets: won 2 games that sft lost, lost 0 it won (p = 1.000" in lines[1]
+    assert "all secrets: won 6 games that sft lost, lost 3 it won: +30.0% (-30.0% to" in lines[0]
+    assert ") (p = 1.000, exact McNemar); -0.60 (-3.00 to +2.00) guesses a game (p = 1.000" in lines[0]
+    assert lines[0].endswith("wider than the 5 points asked about; about 2,824 games would see 5 points.")
+    # held-out games are not known without a data card, nor what their guesses are worth
+    assert "held-out secrets: won 2 games that sft lost, lost 0 it won: +66.7%" in lines[1]
     path = run / "04_eval" / "metrics.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"grpo/all/vs_sft_wins_p": 0.001}))
-    assert "lost 3 it won (p = 0.002, exact McNemar)" in terminal_table([run])
+    text = terminal_table([run], difference=0.02)
+    assert re.search(r"lost 3 it won: \+30.0% \(.*\) \(p = 0.002, exact McNemar\)", text)
+    assert "Asked is whether wins differ by 2 points or more" in text
 
 
 def test_case_08_the_report_names_the_word_lists(tmp_path):
@@ -132,6 +150,71 @@ def test_several_runs_share_a_table_and_rows_name_their_folders(tmp_path):
     text = terminal_table([one, two])
     assert text.split("Held-out")[0].count("greedy") == 2
     assert str(one) in text and str(two) in text
+
+
+def test_regret_is_a_number_in_bits_and_in_guesses(tmp_path):
+    """A mean of 5.5 guesses is 2 above a best possible 3.5, 20 in ten games; greedy play forgoes no bit."""
+    run = make_run(tmp_path / "run", optimal={"games": 10, "win_rate": 1.0, "mean_guesses_loss7": 3.5})
+    make_data(run)
+    rows = table_rows(markdown([run]), "All secrets")
+    assert rows["sft"]["above the best"] == "+2.00 (20)"
+    forgone = {name: float(rows[name]["bits forgone a turn"]) for name in ("untrained", "sft")}
+    assert forgone["untrained"] > forgone["sft"] > 0
+    assert rows["optimal"]["bits forgone a turn"] == "–"
+    heldout = table_rows(markdown([run]), "Held-out secrets")["sft"]
+    assert heldout["above the best"] == "–" and float(heldout["bits forgone a turn"]) > 0
+
+
+def test_trained_players_of_different_runs_are_paired_and_seeds_of_one_recipe_are_not(tmp_path):
+    one = make_run(tmp_path / "one", names=["sft", "greedy"])
+    two = make_run(tmp_path / "two", names=["grpo", "untrained"])
+    assert "players of different runs" not in terminal_table([one, two]), "one recipe"
+    config = two / "04_eval" / "config.yaml"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "temperature": 1.0}))
+    other = json.loads((one / "04_eval" / "config.yaml").read_text())
+    (one / "04_eval" / "config.yaml").write_text(json.dumps({**other, "temperature": 0.0}))
+    text = markdown([one, two])
+    caption = "All secrets, players of different runs, p-values by Holm's method over 2 tests"
+    [row] = table_rows(text, caption).values()
+    assert (row["first"], row["second"]) == (f"grpo in {two}", f"sft in {one}")
+    assert (row["only first won"], row["only second won"], row["decides"]) == ("6", "3", "nothing")
+    assert row["guesses"].startswith("-0.60 (") and int(row["games needed"].replace(",", "")) > 10
+    assert f"sampled at different temperatures: 0 in {one}, 1 in {two}" in text
+    assert "different temperatures" not in terminal_table([one])
+
+
+def test_failed_games_of_a_server_stand_with_their_reasons(tmp_path):
+    """Counted, shortened, without control characters, and no markup in Markdown."""
+    said = [
+        "HTTP 400: <b>no|" + "x" * 50 + " y" * 100,
+        "HTTP 400: <b>no|" + "x" * 50 + " y" * 100,
+        "late\x1b[2J",
+    ]
+    wrong = [Failed(said[k]) if k < 3 else "" for k in range(len(NAMES))]
+    run = make_run(tmp_path / "run", names=[])
+    games = play_games(lambda h, s: wrong[: len(h)], NAMES, WORDS, RULES, name="endpoint", at_once=10)
+    write_games(run / "04_eval" / "games.jsonl", games)
+    used = {"model": "m", "failed_games": 3, "requests": 9, "retries": 0, "seconds_per_game": 1.0}
+    used |= {"prompt_tokens_per_game": 1, "completion_tokens_per_game": 1}
+    metrics = flat_metrics(games, SPLIT) | {f"endpoint/{k}": v for k, v in used.items()}
+    write_json(run / "04_eval" / "metrics.json", {**metrics, "rules": RULES.digest})
+    rows = table_rows(markdown([run]), "Games of a server that failed, by the reason")
+    text = terminal_table([run])
+    assert "HTTP 400: <b>no|" in text and "late\\x1b[2J" in text and "\x1b" not in text
+    part = markdown([run]).split("by the reason:")[1]
+    assert "<b>" not in part and "&lt;b&gt;no\\|" in part and "| 2 |" in part and "| 1 |" in part
+    assert len(rows) == 1 and max(map(len, part.splitlines())) < 300
+
+
+def test_a_model_that_was_not_trained_here_is_named_with_what_is_unknown(tmp_path):
+    run = make_run(tmp_path / "run", names=["greedy"])
+    text = (run / "04_eval" / "games.jsonl").read_text().replace('"greedy"', '"model"')
+    (run / "04_eval" / "games.jsonl").write_text(text)
+    metrics = (run / "04_eval" / "metrics.json").read_text().replace('"greedy/', '"model/')
+    (run / "04_eval" / "metrics.json").write_text(metrics)
+    config = {"rules": RULES.to_dict(), "model": "models/theirs", "data_from": "shipped"}
+    (run / "04_eval" / "config.yaml").write_text(json.dumps(config))
+    assert "is models/theirs, which was not trained here: which secrets it" in terminal_table([run])
 
 
 @pytest.mark.parametrize(("field", "value"), [("renderer", "symbols"), ("turns", 7), ("hard_mode", True)])
@@ -177,11 +260,12 @@ def test_half_written_or_contradicting_files_are_refused_by_name(tmp_path, name,
 
 
 def test_a_kept_run_without_games_still_makes_a_table(tmp_path):
-    """games.jsonl may be left out of a kept run for its size; only the list of secrets goes."""
+    """games.jsonl may be left out of a kept run for its size: the list of secrets goes, and the interval of
+    guesses."""
     run = make_run(tmp_path / "run")
     full = markdown([run])
     (run / "04_eval" / "games.jsonl").unlink()
-    assert markdown([run]) == full.split("\n\nSecrets of")[0]
+    assert markdown([run]) == full.split("\n\nSecrets of")[0].replace("-0.60 (-3.00 to +2.00)", "-0.60")
 
 
 def test_preplayed_games_are_labelled_in_the_table(tmp_path):
@@ -267,9 +351,8 @@ def test_a_kept_run_has_what_the_tables_need_and_neither_weights_nor_rows(tmp_pa
     for name in ("02_sft/model/model.safetensors", "02_sft/log.jsonl", "02_sft/figures/loss.svg"):
         (run / name).parent.mkdir(parents=True, exist_ok=True)
         (run / name).write_text("{}")
-    for name in ("01_data_synthesis/sft.jsonl", "01_data_synthesis/card.json", "02_sft/figures/loss.html"):
-        (run / name).parent.mkdir(parents=True, exist_ok=True)
-        (run / name).write_text("{}")
+    (run / "02_sft" / "figures" / "loss.html").write_text("{}")
+    make_data(run)
     (tmp_path / "reference" / "mine").mkdir(parents=True)
     (tmp_path / "reference" / "mine" / "old.json").write_text("{}")
     kept = keep_run(run, tmp_path / "reference")

@@ -16,6 +16,7 @@ from typing import Any
 from wordlelib import params, recipes, restart, runs
 
 SET_FOR_ALL = "a parameter of all trials that do not set it themselves; may be repeated"
+DIFFERENCE = params.BEFORE["05_analysis"]["difference"]  # points
 STORE = "address such as s3://bucket/mine: finished stages are taken from there and copied there"
 
 
@@ -106,11 +107,14 @@ def evaluate(args: argparse.Namespace) -> None:
     """Execute 04_eval on a run again, with the parameters it had there, or for a model without a run."""
     if args.player:
         return evaluate_embedded(args)
-    if args.endpoint or args.model or args.out:
+    if args.endpoint or (args.out and not args.model):
         return evaluate_endpoint(args)
+    if args.model:
+        return evaluate_model(args)
     if not args.run:
         raise ValueError(
-            "name a run with --run, a model with --endpoint, --model and --out, or --player embedded"
+            "name a run with --run, a folder with --model, a model of a server with --endpoint, --model and "
+            "--out, or --player embedded"
         )
     stage, out = "04_eval", args.run.resolve()
     config = out / stage / "config.yaml"
@@ -143,6 +147,33 @@ def evaluate_embedded(args: argparse.Namespace) -> None:
     evaluate_alone(args, values, args.out or runs.project_path("results/embedded"))
 
 
+def evaluate_model(args: argparse.Namespace) -> None:
+    """Execute 04_eval for a model in a folder, beside the two references that need no model.
+
+    It plays the game of `--run`, else the one that it was trained on where its folder says so, else the
+    shipped one.
+    """
+    from wordlelib import data, models, players
+
+    folder = Path(args.model).resolve()
+    models.require_model(folder, players.saved_game(str(folder))[1])  # before a notebook starts
+    card = data.card_of(folder)
+    values = {
+        **{"players": ["model", "random_consistent", "greedy"], "model": str(folder)},
+        **{"data_from": _game_of(args.run) or (str(card) if card else "shipped"), "max_games": 0},
+        # of a model that was trained elsewhere it is not known how long it thinks
+        **{"max_completion_length": 64 if card else 1024, "batch_size": 256},
+    }
+    evaluate_alone(args, values, args.out or runs.project_path("results") / folder.name)
+
+
+def _game_of(run: Path | None) -> str:
+    """What `data_from` is for the game of a run whose data are made; empty without one."""
+    if run:
+        runs.finished_stage(run.resolve(), "01_data_synthesis")
+    return str(run.resolve()) if run else ""
+
+
 def evaluate_alone(args: argparse.Namespace, values: dict[str, Any], out: Path) -> None:
     """Execute 04_eval in a run folder that holds nothing else; a finished or unfinished one goes on."""
     wanted = {"04_eval": values | eval_changes(args)}
@@ -162,12 +193,10 @@ def evaluate_endpoint(args: argparse.Namespace) -> None:
         raise ValueError("a model behind an endpoint needs --endpoint URL, --model NAME and --out DIR")
     values = {
         **{"players": ["endpoint"], "endpoint": args.endpoint, "model": args.model},
-        **{"data_from": str(args.run.resolve()) if args.run else "shipped", "max_games": 0},
+        **{"data_from": _game_of(args.run) or "shipped", "max_games": 0},
         # room for models that think before they answer; all games of a block wait for its slowest
         **{"max_completion_length": 1024, "batch_size": 512},
     }
-    if args.run:
-        runs.finished_stage(args.run.resolve(), "01_data_synthesis")
     evaluate_alone(args, values, args.out)
 
 
@@ -250,9 +279,10 @@ def report_runs(args: argparse.Namespace) -> None:
             print("games in", runs.shown_path(replay.write_page(folder)))
     if args.keep or args.readme or args.games:
         return
+    asked = args.difference / 100
     if args.html:
         folder = args.out or args.runs[0] / "report"
-        return print("Report:", runs.shown_path(page.write(args.runs, folder.resolve())))
+        return print("Report:", runs.shown_path(page.write(args.runs, folder.resolve(), asked)))
     swept = [folder for folder in args.runs if sweep_results.is_sweep(folder)]
     for folder in swept:
         if not args.markdown:
@@ -262,7 +292,7 @@ def report_runs(args: argparse.Namespace) -> None:
         if compared := ablations.section(folder):
             print("\n" + page.markdown(compared))
     if others := [folder for folder in args.runs if folder not in swept]:
-        print((report.markdown if args.markdown else report.terminal_table)(others))
+        print((report.markdown if args.markdown else report.terminal_table)(others, asked))
 
 
 def watch(args: argparse.Namespace) -> None:
@@ -312,6 +342,13 @@ def finite(text: str) -> float:
     raise argparse.ArgumentTypeError(f"{text!r} is no finite number from 0")
 
 
+def difference(text: str) -> float:
+    """A difference of win rates in points; argparse shows the sentence for anything else."""
+    with suppress(ValueError):
+        return params.PARAMETERS["05_analysis"]["difference"].accept(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of points from 0.1 to 100")
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line with its help texts."""
     top = argparse.ArgumentParser(prog="python -m wordlelib", description="Wordle workbook")
@@ -348,15 +385,17 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--set", action="append", default=[], metavar="STAGE.NAME=VALUE", help="may be repeated")
 
     sub = command(
-        "eval", evaluate, "evaluate a run again, the embedded student, or a model behind an endpoint"
+        "eval", evaluate, "evaluate a run again, a model in a folder or behind an endpoint, or the student"
     )
     sub.add_argument(
-        "--run", type=local_folder, help="run folder with trained models; of an endpoint, whose game"
+        "--run", type=local_folder, help="run folder with trained models; with --model, whose game is played"
     )
     sub.add_argument("--player", choices=("embedded",), default="", help="the student in the package")
     sub.add_argument("--endpoint", default="", metavar="URL", help="an OpenAI-compatible server")
-    sub.add_argument("--model", default="", metavar="NAME", help="the model's name on that server")
-    sub.add_argument("--out", type=local_folder, help="run folder to make for a model without a run")
+    sub.add_argument(
+        "--model", default="", metavar="MODEL", help="a model's folder, or its name on the server"
+    )
+    sub.add_argument("--out", type=local_folder, help="run folder to make (results/<name of the folder>)")
     sub.add_argument("--max-games", type=int, help="0 for all secrets")
     sub.add_argument("--secrets", choices=("all", "heldout", "train"), help="which are played")
     sub.add_argument("--overwrite", action="store_true", help="play and pay for an endpoint's games again")
@@ -394,6 +433,13 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--markdown", action="store_true", help="as a markdown table")
     sub.add_argument("--html", action="store_true", help="write one page, its tables and lists of words")
     sub.add_argument("--out", type=Path, help="folder for --html (report in the first run)")
+    sub.add_argument(
+        "--difference",
+        type=difference,
+        default=DIFFERENCE,
+        metavar="POINTS",
+        help="of win rates that comparisons are asked about (5)",
+    )
     sub.add_argument("--keep", action="store_true", help="copy them, without weights, to results/reference")
     sub.add_argument("--readme", action="store_true", help="write results and plans into the pages")
     sub.add_argument("--games", action="store_true", help="write a page to step through all games offline")

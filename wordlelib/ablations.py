@@ -22,7 +22,8 @@ from wordlelib import (
     sweep_results,
 )
 from wordlelib.analysis import Games
-from wordlelib.findings import Section, with_interval
+from wordlelib.comparisons import comparison_row, corrected, with_interval
+from wordlelib.findings import Section
 from wordlelib.params import PLAYERS
 from wordlelib.report import STAGE, UNTRAINED
 from wordlelib.rules import require_same_rules
@@ -64,16 +65,15 @@ def section(folder: str | Path) -> Section | None:
         return None
     found = list(_measured(folder, rows))
     pairs = _compared(found)
-    tests = [p for pair in pairs.values() for p in (pair.wins_p, pair.guesses_p)]
-    corrected = inference.holm(tests)
+    p_values = corrected(pairs)
     tables = {"What each row gave": [_gave(folder, own) for own in found]}
     if pairs:
-        tables[f"Against the reference, p-values by Holm's method over {len(tests)} tests"] = [
-            findings.comparison_row((found[place].label, REFERENCE), pair, corrected[2 * k : 2 * k + 2])
-            for k, (place, pair) in enumerate(pairs.items())
+        tables[f"Against the reference, p-values by Holm's method over {2 * len(pairs)} tests"] = [
+            comparison_row((found[place].label, REFERENCE), pair, p_values[place])
+            for place, pair in pairs.items()
         ]
     tables["Where, and how to repeat it"] = [_where(folder, row) for row in rows]
-    claims = _claims(found, pairs, corrected)
+    claims = _claims(found, pairs, p_values)
     text = "\n\n".join([_about(folder, rows, found), *claims])
     forest = {found[place].label: pair for place, pair in pairs.items()}
     figures = {"forest": plots_analysis.forest(forest)} if pairs else {}
@@ -219,12 +219,14 @@ def _where(folder: Path, row: Row) -> findings.Row:
 
 
 def _claims(
-    found: Sequence[Measured], pairs: dict[int, inference.Comparison], corrected: Sequence[float]
+    found: Sequence[Measured],
+    pairs: dict[int, inference.Comparison],
+    p_values: dict[int, tuple[float, float]],
 ) -> list[str]:
     """A sentence on the wins of each row, over all of its seeds."""
     rows: dict[str, list[tuple[inference.Comparison, float]]] = {}
-    for k, (place, pair) in enumerate(pairs.items()):
-        rows.setdefault(found[place].row, []).append((pair, corrected[2 * k]))
+    for place, pair in pairs.items():
+        rows.setdefault(found[place].row, []).append((pair, p_values[place][0]))
     return ["\n".join(f"- {_claim(row, own)}" for row, own in rows.items())] if rows else []
 
 

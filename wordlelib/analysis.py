@@ -429,6 +429,18 @@ class Measured(NamedTuple):
         return Measured(self.games.take(which), flags, None if self.bits is None else self.bits[which])
 
 
+def forgone(games: Games, solver: Solver) -> Measured:
+    """A `sample` of the games, whose `bits` are not those gained but the `regret` of each turn."""
+    drawn = sample(games)
+    return Measured(drawn, {}, regret(drawn, solver))
+
+
+def mean_bits(measured: Measured) -> float | None:
+    """The mean of the bits of all turns; None where none is known."""
+    known = measured.bits is not None and np.isfinite(measured.bits).any()
+    return float(np.nanmean(measured.bits)) if known else None
+
+
 def measure(games: Games, solver: Solver | None = None) -> Measured:
     """Everything that `describe` counts, measured once for all parts of the games."""
     return Measured(games, turn_flags(games), None if solver is None else bits_gained(games, solver))
@@ -454,8 +466,6 @@ def describe(measured: Measured) -> dict[str, Any]:
     games, flags = measured.games, measured.flags
     number, n, turns = won_in(games), len(games.secret), int(games.taken.sum())
     hard = int(hard_mode_wins(games, flags).sum())
-    bits = measured.bits
-    known = bits is not None and np.isfinite(bits).any()
     return {
         **summary(games, flags),
         "mean_guesses_won_interval": mean_interval(number[number > 0]),
@@ -464,7 +474,7 @@ def describe(measured: Measured) -> dict[str, Any]:
         "hard_mode_wins": _ratio(hard, n),
         "hard_mode_wins_interval": wilson(hard, n) if n else None,
         **{f"{name}_share": _ratio(flags[name].sum(), turns) for name in ("green", "yellow", "grey", "hard")},
-        "bits_per_turn": float(np.nanmean(bits)) if known else None,
+        "bits_per_turn": mean_bits(measured),
     }
 
 

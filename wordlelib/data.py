@@ -584,8 +584,8 @@ class Data(NamedTuple):
 
 
 def load_for(run: Run, source: str = "") -> Data:
-    """The game that a stage plays: that of its own run, of the run folder `source`, of the `embedded`
-    student, or the `shipped` one.
+    """The game that a stage plays: that of its own run, of `source` (a run folder, or a folder with a data
+    card), of the `embedded` student, or the `shipped` one.
 
     `shipped` stands for the shipped lists under the default rules, split as by default, though nothing was
     trained on the training part. Raises ValueError as `Run.input` and `load` do.
@@ -605,7 +605,16 @@ def _from_elsewhere(source: str) -> Data:
     if source == "shipped":
         words = load_words()
         return Data(Path(), {}, rules_for(words), words, split_secrets(words))
-    return load(finished_stage(project_path(source), STAGE))
+    folder = project_path(source)
+    return load(folder if (folder / CARD).is_file() else finished_stage(folder, STAGE))
+
+
+def card_of(model: str | Path) -> Path | None:
+    """The folder of the data card of a saved model: its own, as exports have it, or that of the run that it
+    lies in; None for a model that was not trained here."""
+    folder = Path(model).resolve()
+    places = [folder, *(parent / STAGE for parent in folder.parents)]
+    return next((place for place in places if (place / CARD).is_file()), None)
 
 
 def load(folder: str | Path) -> Data:

@@ -4,7 +4,6 @@ Notebook 05 shows the same sections that `report --html` writes (`page`). They a
 runs alone.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations
@@ -25,17 +24,17 @@ from wordlelib import (
     thinking,
 )
 from wordlelib.analysis import Games, Measured
+from wordlelib.comparisons import comparison_row, corrected, recipe_key, with_interval
 from wordlelib.data import iter_jsonl, played_in
 from wordlelib.evaluate import games_file
 from wordlelib.params import PLAYERS
 from wordlelib.report import SPLITS, STAGE, UNTRAINED, Evaluated
-from wordlelib.rules import require_wordle
-from wordlelib.runs import read_json, read_log, read_yaml, shown_path
+from wordlelib.rules import Rules, require_wordle
+from wordlelib.runs import read_json, read_log, shown_path
 from wordlelib.solver import POLICIES, Solver
+from wordlelib.words import load_words
 
 Row = dict[str, str]
-# Parameters by which two runs of one recipe may differ: what is drawn, and where it is written.
-SEED_ONLY = {"seed", "run", "runs", "overwrite", "resume", "data_from", "init_from"}
 
 
 class Section(NamedTuple):
@@ -54,10 +53,13 @@ class Findings:
     games of a player, `player`, or `player in <run>` where several runs are compared. The solver's policies
     are the same player everywhere, and are taken from the first run that has them.
 
+    difference: of win rates that comparisons are asked about (a share).
+
     Raises ValueError as `read_run` does, when rules or splits differ, and for runs whose games are not kept.
     """
 
-    def __init__(self, folders: Iterable[str | Path]) -> None:
+    def __init__(self, folders: Iterable[str | Path], difference: float = inference.DIFFERENCE) -> None:
+        self.difference = difference
         self.runs = report.read_runs(folders)
         require_wordle(self.runs[0].rules, "the analysis")
         report.require_same_split(self.runs)
@@ -80,6 +82,11 @@ class Findings:
     def measured(self) -> dict[str, Measured]:
         """Label to its measured games."""
         return {label: analysis.measure(games, self.solver) for label, games in self.games.items()}
+
+    @cached_property
+    def forgone(self) -> dict[str, Measured]:
+        """Label to a sample of its games with the regret of each turn."""
+        return {label: analysis.forgone(games, self.solver) for label, games in self.games.items()}
 
     @cached_property
     def models(self) -> list[str]:
@@ -115,15 +122,13 @@ class Findings:
 
     @cached_property
     def pairs(self) -> list[tuple[str, str]]:
-        """Every model with each before it in its run, and with its like in runs of other recipes."""
+        """Every model with each before it in its run, and with all in runs of other recipes."""
         return [(b, a) for a, b in combinations(self.models, 2) if self._comparable(a, b)]
 
     def _comparable(self, first: str, second: str) -> bool:
-        (run, player), (other_run, other_player) = self.source[first], self.source[second]
-        if run is other_run:
-            return True
+        run, other = self.source[first][0], self.source[second][0]
         # the seeds of one recipe are no rivals: `over_seeds` shows them as points
-        return player == other_player and _recipe_key(run.folder) != _recipe_key(other_run.folder)
+        return run is other or recipe_key(run.folder) != recipe_key(other.folder)
 
     def compared(self, split: str) -> dict[tuple[str, str], inference.Comparison]:
         """The pairs, and every model with the random-consistent player, on the secrets that both played."""
@@ -150,9 +155,11 @@ def _run_names(runs: Sequence[Evaluated]) -> dict[Path, str]:
 # Sections ---------------------------------------------------------------------------------------
 
 
-def sections_of(folders: Sequence[str | Path]) -> dict[str, Section]:
-    """The sections of some runs, none without any run; raises ValueError as `Findings` does."""
-    return sections(Findings(folders)) if folders else {}
+def sections_of(
+    folders: Sequence[str | Path], difference: float = inference.DIFFERENCE
+) -> dict[str, Section]:
+    """The sections of some runs, none without any run; arguments and errors as of `Findings`."""
+    return sections(Findings(folders, difference)) if folders else {}
 
 
 def sections(found: Findings) -> dict[str, Section]:
@@ -177,12 +184,11 @@ def sweep(folder: Path) -> Section:
 def protocol(found: Findings) -> Section:
     """What was played, which secrets were trained on, and what was made easier."""
     rules, split = found.data.rules, found.data.split
-    configs = {run.folder: read_yaml(run.folder / STAGE / "config.yaml") for run in found.runs}
     runs = [
         {
             "run": shown_path(run.folder),
-            "temperature": _text(configs[run.folder].get("temperature"), "g"),
-            "longest answer (tokens)": _text(configs[run.folder].get("max_completion_length"), ",d"),
+            "temperature": _text(run.config.get("temperature"), "g"),
+            "longest answer (tokens)": _text(run.config.get("max_completion_length"), ",d"),
             "secrets played": f"{len(run.secrets):,}",
             "training secrets": f"{len(set(run.secrets) & set(split.train)):,}",
             "validation": f"{len(set(run.secrets) & set(split.val)):,}",
@@ -195,13 +201,15 @@ def protocol(found: Findings) -> Section:
     card = (
         "Training secrets are those of the data card (`card.json`), and are reported apart."
         if found.data.card
-        else "The split is that of the game; which words a model behind an endpoint has seen is unknown."
+        else "The split is that of the shipped lists; which words a model that was not trained here has seen "
+        "is unknown."
     )
     strict = "Nothing was pre-played, tried again or chosen from several games."
     said = f"Not the strict rules: {'; '.join(easier)}." if easier else strict
-    used = [line.removeprefix("- ") for run in found.runs for line in report.usage_lines(run)]
+    used = [line.removeprefix("- ") for line in report.remarks(found.runs)]
     text = " ".join([report.rules_line(rules), card, said, *used])
-    return Section("What was played", text, {"Runs": _without_empty(runs)}, {})
+    tables = {"Runs": _without_empty(runs), report.FAILURES: report.failures(found.runs)}
+    return Section("What was played", text, {title: rows for title, rows in tables.items() if rows}, {})
 
 
 def results(found: Findings) -> Section:
@@ -214,9 +222,11 @@ def results(found: Findings) -> Section:
     text = (
         "Wins with Wilson's 95% interval, means of guesses with a bootstrap 95% interval over games. "
         "*Hard-mode wins* are games won without one guess that breaks the official hard-mode rule, whether "
-        "it was in force or not. *Bits* is the mean information of a turn. *Above the best* is the mean of "
-        f"guesses (a loss as {found.data.rules.turns + 1}) less that of best possible play, known for whole "
-        "shipped lists."
+        "it was in force or not. *Bits* is the mean information of a turn. *Bits forgone* is its regret: "
+        "what the best guess of the same state was expected to give beyond the one made, in "
+        f"a sample of {analysis.SAMPLE} games at most. *Above the best* is the regret of games: guesses "
+        f"(a loss as {found.data.rules.turns + 1}) beyond best possible play, a game and in all, known for "
+        "whole shipped lists."
     )
     summaries = {label: analysis.summary(own.games, own.flags) for label, own in found.measured.items()}
     best = plots.summaries(found.runs[0].metrics).get("optimal")
@@ -227,9 +237,6 @@ def results(found: Findings) -> Section:
 
 def _result_row(found: Findings, split: str, label: str, own: Measured) -> Row:
     values = analysis.describe(own)
-    best = found.runs[0].metrics.get("optimal/all/mean_guesses_loss7")
-    whole = split == "all" and values["games"] == len(found.data.words.answers)
-    above = values["mean_guesses_loss7"] - best if best is not None and whole else None
     wins = (values["win_rate_low"], values["win_rate_high"])
     return {
         "player": label + _marks(found, label),
@@ -242,8 +249,11 @@ def _result_row(found: Findings, split: str, label: str, own: Measured) -> Row:
         f"guesses (loss = {found.data.rules.turns + 1})": with_interval(
             values["mean_guesses_loss7"], values["mean_guesses_loss7_interval"], ".2f"
         ),
-        "above the best": _text(above, "+.2f"),
+        "above the best": report.above_the_best(*found.source[label], split),
         "bits a turn": _text(values["bits_per_turn"], ".2f"),
+        "bits forgone a turn": _text(
+            analysis.mean_bits(analysis.part_of(found.forgone[label], found.parts()[split])), ".2f"
+        ),
         **_cost(found, label),
     }
 
@@ -279,17 +289,14 @@ def comparisons(found: Findings) -> Section | None:
         pairs = found.compared(split)
         if not pairs:
             continue
-        tests = [p for pair in pairs.values() for p in (pair.wins_p, pair.guesses_p)]
-        corrected = inference.holm(tests)
-        rows = [
-            comparison_row(names, pair, corrected[2 * k : 2 * k + 2])
-            for k, (names, pair) in enumerate(pairs.items())
+        p_values, asked = corrected(pairs), found.difference
+        tables[f"{SPLITS[split]}, p-values by Holm's method over {2 * len(pairs)} tests"] = [
+            comparison_row(names, pair, p_values[names], asked) for names, pair in pairs.items()
         ]
-        tables[f"{SPLITS[split]}, p-values by Holm's method over {len(tests)} tests"] = rows
         if not sentences:
             sentences = [
-                f"{SPLITS[split]}: " + inference.verdict(a, b, pair, corrected[2 * k])
-                for k, ((a, b), pair) in enumerate(pairs.items())
+                f"{SPLITS[split]}: " + inference.verdict(*names, pair, p_values[names][0], asked)
+                for names, pair in pairs.items()
             ]
             figures["forest"] = plots_analysis.forest({f"{a} - {b}": pair for (a, b), pair in pairs.items()})
     if not tables:
@@ -297,38 +304,19 @@ def comparisons(found: Findings) -> Section | None:
     text = (
         "Two players are compared on the secrets that both played: games that only one of them won (exact "
         "McNemar test), and the mean difference of guesses (exact sign flips), each with a paired "
-        "bootstrap 95% interval. *Games needed* is the number of secrets at which the test would see a "
-        "difference as large as this "
-        "one four times in five.\n\n" + "\n".join(f"- {line}" for line in sentences)
+        f"bootstrap 95% interval. Asked is whether their wins differ by {inference.points(found.difference)} "
+        "or more (`--difference`; unless given 5, which 500 held-out secrets can tell when the two disagree "
+        "on one game in six). *Games needed* is the number of secrets at which the test sees that much four "
+        "times in five.\n\n" + "\n".join(f"- {line}" for line in sentences)
     )
     return Section("Is the difference real?", text, tables, figures)
-
-
-def comparison_row(names: tuple[str, str], pair: inference.Comparison, corrected: Sequence[float]) -> Row:
-    """One comparison as a row of texts; `corrected`: its p-values (wins, guesses) after the correction."""
-    needed = inference.games_needed(pair.gained, pair.lost, pair.games)
-    sure = inference.decides(pair.wins_interval) and corrected[0] < 1 - inference.LEVEL
-    more = "more wins" if pair.wins > 0 else "fewer wins"
-    return {
-        "first": names[0],
-        "second": names[1],
-        "games": f"{pair.games:,}",
-        "only first won": f"{pair.gained:,}",
-        "only second won": f"{pair.lost:,}",
-        "wins": with_interval(pair.wins, pair.wins_interval, "+.1%"),
-        "p (wins)": report.p_value(corrected[0]),
-        "guesses": with_interval(pair.guesses, pair.guesses_interval, "+.2f"),
-        "p (guesses)": report.p_value(corrected[1]),
-        "decides": more if sure else "nothing",
-        "games needed": "–" if needed is None else f"{needed:,}",
-    }
 
 
 def over_seeds(found: Findings) -> Section | None:
     """Runs of one recipe with other seeds, as points and a range; None without two such runs."""
     groups: dict[str, list[Evaluated]] = {}
     for run in found.runs:
-        groups.setdefault(_recipe_key(run.folder), []).append(run)
+        groups.setdefault(recipe_key(run.folder), []).append(run)
     rows, spans = [], {}
     for runs in (own for own in groups.values() if len(own) > 1):
         for player in [name for name in PLAYERS if name not in UNTRAINED]:
@@ -360,24 +348,18 @@ def over_seeds(found: Findings) -> Section | None:
     )
 
 
-def _recipe_key(folder: Path) -> str:
-    configs = {path.parent.name: read_yaml(path) for path in sorted(folder.glob("0[1-4]*/config.yaml"))}
-    return json.dumps(
-        {stage: {k: v for k, v in own.items() if k not in SEED_ONLY} for stage, own in configs.items()},
-        sort_keys=True,
-        default=str,
-    )
-
-
 def endings(found: Findings) -> Section:
     """How many guesses games take, and when they are won."""
     counts = {label: analysis.histogram(found.games[label]) for label in found.games}
+    drawn = {label: counts[label] for label in found.shown}
+    # People play six turns on the shipped answers: a smaller game is another game.
+    usual = found.data.rules.turns == Rules.turns and found.data.words.answers == load_words().answers
     rows = [
         {"player": label, **{guesses: f"{count:,}" for guesses, count in own.items()}}
         for label, own in counts.items()
     ]
     figures = {
-        "guesses": plots_analysis.histogram({label: counts[label] for label in found.shown}),
+        "guesses": plots_analysis.histogram(drawn, plots_analysis.PEOPLE if usual else {}),
         "survival": plots_analysis.survival({k: analysis.survival(found.games[k]) for k in found.shown}),
     }
     text = "Games by the number of guesses; X are lost ones. The same number of wins can be quick or lucky."
@@ -388,9 +370,8 @@ def turns(found: Findings) -> Section:
     """What was wrong with turns, what they gained, what the best guess would have gained more, and the
     openers."""
     faults = [_fault_row(label, analysis.describe(own)) for label, own in found.measured.items()]
-    sampled = {label: analysis.sample(found.games[label]) for label in found.shown}
-    lost = {label: analysis.regret(games, found.solver) for label, games in sampled.items()}
-    drawn = max((len(games.secret) for games in sampled.values()), default=0)
+    lost = {label: found.forgone[label].bits for label in found.shown}
+    drawn = max(map(len, lost.values()), default=0)
     text = (
         "Shares of the turns that a player took. *Against green*, *yellow* and *grey*: legal guesses that "
         "contradict a mark of that colour; one guess may contradict several. *Breaks hard mode* is the "
@@ -527,8 +508,8 @@ def scoring_rules(found: Findings) -> Section:
     shown = {label: counted[label] for label in found.models or counted}
     meanings = [f"*{rate.rule}*: {rate.meaning}" for rate in next(iter(counted.values()))]
     text = (
-        "Rules that others publish results by, written anew from their descriptions and run on these "
-        "games; only *strict* is a win rate that a player of the real game would recognise. "
+        "Rules that others publish results by, written anew from their descriptions or code and run on "
+        "these games; only *strict* is a win rate that a player of the real game would recognise. "
         f"{'; '.join(meanings)}. {scoring.farthest(shown)}"
     )
     figures = {"scoring_rules": plots_analysis.scoring(shown)}
@@ -610,10 +591,3 @@ SECTIONS: dict[str, Callable[[Findings], Section | None]] = {
 
 def _text(value: float | None, style: str) -> str:
     return "–" if value is None else format(value, style)
-
-
-def with_interval(value: float | None, interval: tuple[float, float] | None, style: str) -> str:
-    """A number with its interval; – where it is unknown."""
-    if value is None or interval is None or None in interval:
-        return _text(value, style)
-    return f"{value:{style}} ({interval[0]:{style}} to {interval[1]:{style}})"

@@ -15,6 +15,7 @@ from wordlelib.evaluate import sign_flip_p
 
 DRAWS = 10_000  # resamples of a bootstrap
 LEVEL = 0.95
+DIFFERENCE = 0.05  # of win rates that a comparison is asked about unless the reader names another
 # Standard normal quantiles of a two-sided test at 5% and of a power of 80%.
 Z_ALPHA, Z_POWER = 1.959964, 0.841621
 
@@ -90,16 +91,18 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def games_needed(gained: int, lost: int, games: int) -> int | None:
-    """Secrets that McNemar's test needs to see, four times in five, a difference as large as this one.
+def games_needed(gained: int, lost: int, games: int, difference: float | None = None) -> int | None:
+    """Secrets that McNemar's test needs to see, four times in five, a `difference` of win rates (a share), or
+    without one a difference as large as this one.
 
-    For a test at 5%, from the shares of games that only one of the two won; None where they are equal.
+    For a test at 5%, from the share of games that only one of the two won; None for a difference of 0.
     R. J. Connor, "Sample size for testing differences in proportions for the paired-sample
     design", Biometrics 43 (1987). The shares are estimates: take it as an order of magnitude.
     """
-    unlike, difference = (gained + lost) / games, abs(gained - lost) / games
+    difference = abs(gained - lost) / games if difference is None else difference
     if not difference:
         return None
+    unlike = max((gained + lost) / games, difference)
     spread = Z_ALPHA * math.sqrt(unlike) + Z_POWER * math.sqrt(unlike - difference**2)
     return math.ceil((spread / difference) ** 2)
 
@@ -110,22 +113,58 @@ def decides(interval: tuple[float, float]) -> bool:
     return low > 0 or high < 0
 
 
-def verdict(first: str, second: str, found: Comparison, corrected_p: float) -> str:
-    """One sentence on the wins of two players: who won more, or that the games decide nothing and how many
-    would. `corrected_p` is McNemar's p-value after the correction for all comparisons made."""
-    low, high = found.wins_interval
-    said = f"{found.wins:+.1%} ({low:+.1%} to {high:+.1%})"
-    if decides(found.wins_interval) and corrected_p < 1 - LEVEL:
-        return f"{first} wins {'more' if found.wins > 0 else 'fewer'} games than {second}: {said}."
-    needed = games_needed(found.gained, found.lost, found.games)
-    more = "" if needed is None else f" A difference of this size takes about {needed:,} games on each side."
+def points(difference: float) -> str:
+    """A difference of win rates in words, such as `5 points`."""
+    return f"{100 * difference:g} point{'' if difference == 0.01 else 's'}"
+
+
+def _surely(found: Comparison, corrected_p: float) -> bool:
+    return decides(found.wins_interval) and corrected_p < 1 - LEVEL
+
+
+def _surely_less(found: Comparison, difference: float | None) -> bool:
+    """Whether the wins differ by less than `difference`: by the interval, once games are many enough."""
+    if difference is None or found.games < games_needed(found.gained, found.lost, found.games, difference):
+        return False
+    return max(map(abs, found.wins_interval)) < difference
+
+
+def outcome(found: Comparison, corrected_p: float, difference: float | None = None) -> str:
+    """What the wins of two players decide: `more wins` or `fewer wins` of the first, `less than 5 points` if
+    they differ by less than the `difference` asked about (a share), or `nothing`.
+
+    `corrected_p` is McNemar's p-value after the correction for all comparisons made.
+    """
+    if _surely(found, corrected_p):
+        return "more wins" if found.wins > 0 else "fewer wins"
+    return f"less than {points(difference)}" if _surely_less(found, difference) else "nothing"
+
+
+def undecided(found: Comparison, difference: float) -> str:
+    """Why the wins of two players decide nothing of the `difference` asked about (a share), and how many
+    games would."""
+    needed = games_needed(found.gained, found.lost, found.games, difference)
     if decides(found.wins_interval):
         why = "it does not outlast the correction for the number of comparisons"
-    elif found.wins:
-        why = "the interval is wider than the difference"
+    elif max(map(abs, found.wins_interval)) < difference:
+        why = f"these are too few games to rule out {points(difference)}"
     else:
-        why = "each won as often where the other lost"
-    return f"{first} against {second} decides nothing: {said}, {why} ({found.games:,} games).{more}"
+        why = f"the interval is wider than the {points(difference)} asked about"
+    return f"{why}; about {needed:,} games would see {points(difference)}"
+
+
+def verdict(
+    first: str, second: str, found: Comparison, corrected_p: float, difference: float = DIFFERENCE
+) -> str:
+    """One sentence on the wins of two players: who won more, that they differ by less than the `difference`
+    asked about, or that the games decide nothing and how many would; arguments as for `outcome`."""
+    low, high = found.wins_interval
+    said = f"{found.wins:+.1%} ({low:+.1%} to {high:+.1%})"
+    if _surely(found, corrected_p):
+        return f"{first} wins {'more' if found.wins > 0 else 'fewer'} games than {second}: {said}."
+    if _surely_less(found, difference):
+        return f"{first} and {second} differ by less than {points(difference)}: {said}."
+    return f"{first} against {second} decides nothing: {said}, {undecided(found, difference)}."
 
 
 class Seeds(NamedTuple):

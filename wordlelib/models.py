@@ -149,14 +149,53 @@ def load_tokenizer(name: str | Path, rules: Rules) -> Any:
 
     if str(name) in NANO_SHAPES:
         return nano_tokenizer(rules)
+    folder = existing(name)
+    if not (
+        Path(folder) / "tokenizer_config.json"
+    ).is_file():  # adapters of others often leave it to the base
+        folder = adapter_base(folder)[0]
     try:
-        tokenizer = AutoTokenizer.from_pretrained(existing(name), padding_side="left")
+        tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
     except json.JSONDecodeError as error:
         raise ValueError(f"the tokenizer of {name} is not whole ({error}): train the stage again") from None
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     _require_letters(tokenizer, rules, str(name))
     return tokenizer
+
+
+def require_model(folder: Path, rules: Rules) -> None:
+    """Raise ValueError unless `folder` holds a model or an adapter that can be asked as chats are: with
+    weights, a tokenizer that writes every letter, and a chat template."""
+    if not folder.is_dir():
+        raise ValueError(
+            f"{shown_path(folder)} is no folder: name one with config.json or adapter_config.json, tokenizer "
+            "and weights; a model of a server goes with --endpoint URL"
+        )
+    weights = {
+        "config.json": ("*.safetensors", "*.bin"),
+        "adapter_config.json": ("adapter_model.safetensors",),
+    }
+    kind = next((name for name in reversed(weights) if (folder / name).is_file()), None)
+    if kind is None:
+        raise ValueError(
+            f"{shown_path(folder)} holds neither config.json nor adapter_config.json, so no model: name the "
+            "folder that save_pretrained or a download from the hub made"
+        )
+    if not any(file for pattern in weights[kind] for file in folder.glob(pattern)):
+        raise ValueError(
+            f"{shown_path(folder)} has {kind} but no weights ({' or '.join(weights[kind])}): copy all of "
+            "the model"
+        )
+    try:
+        template = load_tokenizer(folder, rules).chat_template
+    except OSError as error:  # of transformers, which asks the hub for what a folder lacks
+        raise ValueError(f"{shown_path(folder)} has no tokenizer: {first_line(error)}") from None
+    if not template:
+        raise ValueError(
+            f"the tokenizer in {shown_path(folder)} has no chat template, so it is not known how to ask the "
+            "model: take its instruction-tuned version, or add chat_template.jinja"
+        )
 
 
 def _require_letters(tokenizer: Any, rules: Rules, name: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
 
-from wordlelib import difficulty, plots, report, svg, sweep_results
+from wordlelib import difficulty, inference, plots, report, svg, sweep_results
 from wordlelib.data import Row, state_row, write_jsonl
 from wordlelib.evaluate import games_file, history_of
 from wordlelib.findings import Findings, Section, found_results, lists, sections, sweep
@@ -23,14 +23,9 @@ def markdown(section: Section) -> str:
     """A section as Markdown: its text and tables, without the figures."""
     blocks = [f"## {section.title}", section.text]
     for caption, rows in section.tables.items():
-        cells = [[_cell(text) for text in row] for row in (rows[0], *(row.values() for row in rows))]
+        cells = [[report.cell(text) for text in row] for row in (rows[0], *(row.values() for row in rows))]
         blocks.append(f"{caption}:\n\n{report.piped(cells)}")
     return "\n\n".join(blocks)
-
-
-def _cell(text: str) -> str:
-    """Text of unknown origin as a cell of a Markdown table: no markup, one line."""
-    return escape(" ".join(text.split()), quote=False).replace("|", "\\|").replace("`", "&#96;")
 
 
 def show(section: Section | None, run: Run) -> None:
@@ -44,12 +39,13 @@ def show(section: Section | None, run: Run) -> None:
         run.figure(figure, name)
 
 
-def write(folders: Iterable[str | Path], out: str | Path) -> Path:
+def write(folders: Iterable[str | Path], out: str | Path, difference: float = inference.DIFFERENCE) -> Path:
     """Write what runs and sweeps show into the folder `out`, replacing it whole, and return the page.
 
     A sweep is shown by its table and by its best trial, if that keeps games. Made are `report.html` (one
-    file, works offline), `report.md`, and of runs in `lists/`: `words.csv` (a row a secret), `*.txt`
-    (training secrets, one a line) and `lost_states.jsonl` (states to train on again).
+    file, works offline), `report.md`, the figures as `figures/*.png` where an exporter works, and of runs in
+    `lists/`: `words.csv` (a row a secret), `*.txt` (training secrets, one a line) and `lost_states.jsonl`
+    (states to train on again). difference: of win rates that comparisons are asked about (a share).
     Raises ValueError as `Findings` does, and for an `out` that is something else.
     """
     out = Path(out)
@@ -59,13 +55,16 @@ def write(folders: Iterable[str | Path], out: str | Path) -> Path:
     runs, swept = sweep_results.expand(given)
     made = {f"sweep_{number}": sweep(folder) for number, folder in enumerate(swept, 1)}
     runs = [run for run, own in zip(runs, given, strict=True) if own not in swept or games_file(run / STAGE)]
-    found = Findings(runs) if runs or not swept else None
+    found = Findings(runs, difference) if runs or not swept else None
     made |= sections(found) if found else {}
     out.parent.mkdir(parents=True, exist_ok=True)
     with replacing_folder(out) as folder:
         write_text(folder / "report.html", html(title(given), made))
         text = [f"# {title(given)}", *map(markdown, made.values())]
         write_text(folder / "report.md", "\n\n".join(text) + "\n")
+        for part in made.values():
+            for name, figure in part.figures.items():
+                plots.save_png(figure, folder / "figures", name)
         if found:
             _write_lists(folder / "lists", found)
     return out / "report.html"

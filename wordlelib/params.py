@@ -21,7 +21,8 @@ DATA_FORMS = (
     "traces",
 )
 PLAYERS = (
-    *("untrained", "sft", "sft_continued", "grpo", "embedded", "endpoint", "random_consistent", "greedy"),
+    *("untrained", "sft", "sft_continued", "grpo", "embedded", "model", "endpoint"),
+    *("random_consistent", "greedy"),
 )
 KIND_NAMES = {
     bool: "true or false",
@@ -302,12 +303,14 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "players": Param(list, "players in the table", choices=PLAYERS),
         "data_from": Param(
             str,
-            "run whose words, rules and split are taken: empty for this one, embedded for the embedded "
-            "student's, shipped for the shipped lists",
+            "run or folder with a data card whose words, rules and split are taken: empty for this run, "
+            "embedded for the embedded student's, shipped for the shipped lists",
             "folder",
         ),
         "endpoint": Param(str, "URL of an OpenAI-compatible server, for the player endpoint", "URL"),
-        "model": Param(str, "name of the model on that server", "model"),
+        "model": Param(
+            str, "name of the model on that server; for the player model, a folder or hub name", "model"
+        ),
         **SERVER,
         "backend": Param(str, "what generates the answers of models", choices=("transformers", "vllm")),
         "engine_memory": ENGINE_MEMORY,
@@ -317,6 +320,9 @@ PARAMETERS: dict[str, dict[str, Param]] = {
     "05_analysis": {
         **RUN,
         "runs": Param(list, "run folders to compare, empty for this run", "folders"),
+        "difference": Param(
+            float, "difference of win rates that comparisons are asked about", "points", 0.1, 100
+        ),
     },
     "06_replay": {
         "run": Param(str, "run folder whose games are shown", "folder"),
@@ -335,6 +341,7 @@ BEFORE = {
     "02_sft": {"rows": "file"},
     "03_grpo": {"states_from": ""},
     "04_eval": {"requests_per_minute": 0},
+    "05_analysis": {"difference": 5.0},
 }
 
 # Earlier stages of the same run that a stage reads, and those that its players of 04 add.
@@ -460,6 +467,11 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
             )
         if plays:
             _check_endpoint(values["endpoint"])
+        if "model" in values["players"] and (plays or not values["model"]):
+            raise ValueError(
+                f"{stage}: the player model needs model (its folder), which names one model alone: set it, "
+                "and leave the player endpoint to a run of its own"
+            )
     if micro := values.get("micro_batch_size"):
         batch = values["batch_size"]
         if batch % micro:

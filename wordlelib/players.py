@@ -2,7 +2,8 @@
 
 import random
 import tempfile
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -58,12 +59,21 @@ def solver_player(solver: Solver, policy_name: str) -> Player:
     return play
 
 
-def model_player(generate: Generator, tokenizer: Any, rules: Rules) -> Player:
-    """A player that asks a language model: histories become prompts, completions plain text."""
+def model_player(
+    generate: Generator, tokenizer: Any, rules: Rules, tokens: Counter[str] | None = None
+) -> Player:
+    """A player that asks a language model: histories become prompts, completions plain text.
+
+    tokens: where `prompt_tokens` and `completion_tokens` are added up, those of each game, though greedy
+    decoding answers equal prompts once.
+    """
 
     def play(histories: list[History], seeds: list[int]) -> list[str]:
         ids = prompt_ids(tokenizer, [messages(history, rules) for history in histories])
-        return tokenizer.batch_decode(generate(ids, turn_seeds(histories, seeds)), skip_special_tokens=True)
+        completions = generate(ids, turn_seeds(histories, seeds))
+        if tokens is not None:
+            tokens.update(prompt_tokens=sum(map(len, ids)), completion_tokens=sum(map(len, completions)))
+        return tokenizer.batch_decode(completions, skip_special_tokens=True)
 
     return play
 
@@ -219,6 +229,7 @@ def prompt_ids(tokenizer: Any, chats: Sequence[list[dict[str, str]]]) -> list[li
     )["input_ids"]
 
 
+PROMPT_ROOM = 2048  # tokens of an engine for the prompts of a model whose training is unknown
 ANSWERS = "answers.jsonl"  # what a server said, in the stage's folder
 MODEL_FOLDERS = {
     "sft": "02_sft/model",
@@ -227,14 +238,21 @@ MODEL_FOLDERS = {
 }
 
 
-def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[str, Any]) -> Player:
+def run_player(
+    name: str,
+    run: Run,
+    solver: Solver,
+    config: Any,
+    engines: dict[str, Any],
+    tokens: Counter[str] | None = None,
+) -> Player:
     """A player of a run by its name: a model that the run trained, its untrained start, the embedded student,
-    a model behind an endpoint, or a policy.
+    a model in a folder of its own (`model`), one behind an endpoint, or a policy.
 
-    config: backend, engine_memory, max_completion_length, temperature, batch_size; for `endpoint` also
-    endpoint, model, concurrency, timeout, requests_per_minute. `engines` holds the
+    config: backend, engine_memory, max_completion_length, temperature, batch_size; for `model` also model;
+    for `endpoint` endpoint, model, concurrency, timeout, requests_per_minute. `engines` holds the
     vLLM engine that is up, by its base model: players of one base share it, another takes its place.
-    Begin with an empty one.
+    Begin with an empty one. tokens: as for `model_player`.
     Raises ValueError or FileNotFoundError naming the notebook to run first when the model is not there, and
     as `endpoints.connect` does.
     """
@@ -245,27 +263,32 @@ def run_player(name: str, run: Run, solver: Solver, config: Any, engines: dict[s
     if name == models.EMBEDDED:
         _, rules = saved_game(name)
         require_same_rules(rules, solver.rules, f"the embedded student and {shown_path(run.dir)}")
-        return saved_player(name, rules, config.max_completion_length, config.temperature)
+        return saved_player(name, rules, config.max_completion_length, config.temperature, tokens)
     if name == "endpoint":
         length, temperature = config.max_completion_length, config.temperature
         limits = (config.concurrency, config.timeout, config.requests_per_minute)
         server = endpoints.connect(config.endpoint, config.model, *limits)
         ask = endpoints.completer(server, run.dir / ANSWERS, length, temperature)
         return endpoint_player(ask, solver.rules)
-    folder = None if name == "untrained" else _model_folder(name, run)
-    trained = SimpleNamespace(**read_yaml(run.input("02_sft") / "config.yaml"))
-    params.check_stages({"02_sft": vars(trained), run.stage: vars(config)})
-    folder = folder or trained.model
-    models.require_base(folder, trained.model)
+    if name == "model":
+        folder, largest, seed, max_length = config.model, config.model, config.seed, PROMPT_ROOM
+    else:
+        folder = None if name == "untrained" else _model_folder(name, run)
+        trained = SimpleNamespace(**read_yaml(run.input("02_sft") / "config.yaml"))
+        params.check_stages({"02_sft": vars(trained), run.stage: vars(config)})
+        folder = folder or trained.model
+        models.require_base(folder, trained.model)
+        largest, seed, max_length = run.input("02_sft") / "model", trained.seed, trained.max_length
     length, temperature = config.max_completion_length, config.temperature
     if config.backend == "vllm":
-        engine, adapter = _engine_for(folder, run, solver.rules, trained, config, engines)
+        longest = longest_sequence(solver.rules, max_length, length)
+        engine, adapter = _engine_for(folder, largest, longest, config, engines)
         generate = vllm_generator(engine, length, temperature, lambda: adapter)
         tokenizer = models.load_tokenizer(folder, solver.rules)
     else:
-        model, tokenizer = models.load(folder, solver.rules, trained.seed)
+        model, tokenizer = models.load(folder, solver.rules, seed)
         generate = transformers_generator(model, tokenizer, length, temperature, config.batch_size)
-    return model_player(generate, tokenizer, solver.rules)
+    return model_player(generate, tokenizer, solver.rules, tokens)
 
 
 def saved_game(model: str) -> tuple[Words, Rules]:
@@ -276,10 +299,8 @@ def saved_game(model: str) -> tuple[Words, Rules]:
     """
     from wordlelib import data, models
 
-    folder = Path(models.existing(model) if model == models.EMBEDDED else model).resolve()
-    places = [folder, *(parent / data.STAGE for parent in folder.parents)]
-    if made := [place for place in places if (place / data.CARD).is_file()]:
-        source = data.load(made[0])
+    if made := data.card_of(models.existing(model) if model == models.EMBEDDED else model):
+        source = data.load(made)
         require_wordle(source.rules, "a single game")
         return source.words, source.rules
     words = load_words()
@@ -287,15 +308,20 @@ def saved_game(model: str) -> tuple[Words, Rules]:
 
 
 def saved_player(
-    model: str, rules: Rules, max_completion_length: int = 64, temperature: float = 0.0
+    model: str,
+    rules: Rules,
+    max_completion_length: int = 64,
+    temperature: float = 0.0,
+    tokens: Counter[str] | None = None,
 ) -> Player:
-    """A saved model (folder, hub name or `embedded`) as a player; raises as `models.load` does."""
+    """A saved model (folder, hub name or `embedded`) as a player; raises as `models.load` does. tokens: as
+    for `model_player`."""
     from wordlelib import models
 
     folder = Path(model)
     loaded, tokenizer = models.load(folder.resolve() if folder.is_dir() else model, rules)
     generate = transformers_generator(loaded, tokenizer, max_completion_length, temperature)
-    return model_player(generate, tokenizer, rules)
+    return model_player(generate, tokenizer, rules, tokens)
 
 
 def embedded_player() -> Player:
@@ -311,6 +337,16 @@ def embedded_player() -> Player:
         return saved_player(models.EMBEDDED, saved_game(models.EMBEDDED)[1])
 
     return lambda histories, seeds: loaded()(histories, seeds)
+
+
+def token_metrics(tokens: Mapping[str, Counter[str]], games: int) -> dict[str, float]:
+    """Tokens of a game of each player that counted them, keys `<player>/prompt_tokens_per_game` and
+    `<player>/completion_tokens_per_game`; `games`: how many each played."""
+    return {
+        f"{player}/{name}_per_game": count / games
+        for player, own in tokens.items()
+        for name, count in own.items()
+    }
 
 
 def endpoint_metrics(run: Run, records: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -340,11 +376,13 @@ def endpoint_metrics(run: Run, records: Sequence[dict[str, Any]]) -> dict[str, A
 
 
 def _engine_for(
-    folder: str | Path, run: Run, rules: Rules, trained: Any, config: Any, engines: dict[str, Any]
+    folder: str | Path, largest: str | Path, longest: int, config: Any, engines: dict[str, Any]
 ) -> tuple[Any, Any]:
     """The engine for the model in `folder`, and the request for its adapter (None without one).
 
-    The engine of another base is stopped first: a player may still hold it, and the GPU has no room for two.
+    largest: the model whose adapter has the highest rank of those that it will serve. longest: tokens of a
+    game at once. The engine of another base is stopped first: a player may still hold it, and the GPU has no
+    room for two.
     """
     from wordlelib import models
 
@@ -352,9 +390,8 @@ def _engine_for(
     if base not in engines:
         while engines:
             models.stop_engine(engines.popitem()[1])
-        _, largest = models.adapter_base(run.input("02_sft") / "model")
-        longest = longest_sequence(rules, trained.max_length, config.max_completion_length)
-        engines[base] = models.load_engine(base, largest, config.engine_memory, longest)
+        most = models.adapter_base(models.existing(largest))[1]
+        engines[base] = models.load_engine(base, most, config.engine_memory, longest)
     return engines[base], models.adapter_request(folder) if rank else None
 
 

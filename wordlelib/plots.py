@@ -279,11 +279,11 @@ def guess_histogram(games: Games, turns: int = 6) -> Any:
     )
 
 
-def histogram(counts: Mapping[str, Mapping[str, int]], caption: str) -> Any:
-    """Bars of shares of games; counts: player to guesses (`1`, `2`, …, `X`) to the number of games."""
+def histogram(counts: Mapping[str, Mapping[str, float]], caption: str) -> Any:
+    """Bars of shares of games; counts: player to guesses (`1`, `2`, …, `X`) to games or their shares."""
     traces = []
     for number, (player, own) in enumerate(counts.items()):
-        shares = [count / max(sum(own.values()), 1) for count in own.values()]
+        shares = [count / (sum(own.values()) or 1) for count in own.values()]
         traces.append({**bar_trace(list(own), shares, player_colour(player, number)), "name": player})
     return new_figure(
         traces,
@@ -543,10 +543,17 @@ def save(fig: Any, folder: str | Path, name: str, library: str = "plotly.min.js"
     paths = [folder / f"{name}.html", folder / f"{name}.svg"]
     for path, text in zip(paths, (page, picture), strict=True):
         write_text(path, text)
-    if _png_works():
-        paths.append(folder / f"{name}.png")
-        fig.write_image(paths[-1], scale=2)
-    return paths
+    return paths + save_png(fig, folder, name)
+
+
+def save_png(fig: Any, folder: Path, name: str) -> list[Path]:
+    """Write `<name>.png` where an exporter works; the path, or nothing, which is said once."""
+    if not _png_works():
+        return []
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.png"
+    fig.write_image(path, scale=2)
+    return [path]
 
 
 def _share_library(path: Path) -> None:

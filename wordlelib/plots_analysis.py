@@ -9,20 +9,28 @@ from wordlelib.inference import Comparison, Seeds
 from wordlelib.scoring import Rate
 from wordlelib.thinking import Calibration
 
-# No histogram of people's games is drawn: none with a source that could be checked is at hand.
-PEOPLE = "People need about 4.1 guesses, as commonly reported."
+# Shares of people's games by guesses: the mean over 359 secrets, each weighted alike, of the percentages of
+# results shared on Twitter from 7 January to 31 December 2022, from the file Problem_C_Data_Wordle of COMAP's
+# Mathematical Contest in Modeling 2023, problem C.
+PEOPLE = dict(zip("123456X", (0.0047, 0.0584, 0.2273, 0.3293, 0.2364, 0.1156, 0.0281), strict=True))
 SIZES = {"won by all": 4, "lost by some": 7, "lost by all": 10}
 SHADES = ("#c8ccd1", "#E69F00", "#24292f")  # light, middle and dark, also in grey
 
 
-def histogram(counts: Mapping[str, Mapping[str, int]]) -> Any:
+def histogram(counts: Mapping[str, Mapping[str, int]], people: Mapping[str, float] | None = None) -> Any:
     """Share of each player's games by the guesses used, X for lost ones. counts: player to
-    `analysis.histogram`."""
-    return plots.histogram(
-        counts,
+    `analysis.histogram`. people: `PEOPLE` where the game is theirs."""
+    caption = (
         "Mass towards the left is better; X is the share of lost games. Bars stand in the order of the "
-        f"legend; the greedy solver shows what the feedback allows. {PEOPLE}",
+        "legend; the greedy solver shows what the feedback allows."
     )
+    if people:
+        counts = {**counts, "people": people}
+        caption += (
+            " People: results shared on Twitter in 2022, mean over 359 secrets (data of COMAP's MCM 2023, "
+            "problem C); who shares is no random sample, and some words are outside these lists."
+        )
+    return plots.histogram(counts, caption)
 
 
 def survival(curves: Mapping[str, Sequence[float]]) -> Any:
@@ -174,7 +182,7 @@ def forest(found: Mapping[str, Comparison]) -> Any:
         "Differences between players",
         "difference of games won (percentage points)",
         "The dot is the share of games that the first player wins beyond the second on the same secrets, the "
-        "line its 95% bootstrap interval. A line that touches zero decides nothing.",
+        "line its 95% bootstrap interval. A line that touches zero tells neither from the other.",
         {"no difference": 0.0},
     )
 

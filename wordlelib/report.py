@@ -7,14 +7,21 @@ played under different rules never share a table.
 
 import gzip
 import shutil
+import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from wordlelib import analysis, evaluate, inference, recipes, scoring, sweep_results
-from wordlelib.data import CARD, played_in
+from wordlelib.comparisons import comparison_row, corrected, p_value, recipe_key, with_interval
+from wordlelib.data import CARD, Data, iter_jsonl, played_in
 from wordlelib.evaluate import COMPARISONS, games_file
 from wordlelib.params import PLAYERS
+from wordlelib.players import FAILED
+from wordlelib.prompts import printable
 from wordlelib.rules import Rules, require_same_rules
 from wordlelib.runs import (
     finished_stage,
@@ -25,7 +32,7 @@ from wordlelib.runs import (
     shown_path,
     write_text,
 )
-from wordlelib.solver import POLICIES
+from wordlelib.solver import POLICIES, solver_for
 
 STAGE = "04_eval"
 START, END = "<!-- results:start -->", "<!-- results:end -->"
@@ -51,18 +58,24 @@ EFFECTS_NOTE = (
     "how much two runs of the same settings differ."
 )
 
+FAILURES = "Games of a server that failed, by the reason"
+REASON = 120  # characters of a reason that are shown
+
 UNTRAINED = {"untrained", *POLICIES, "optimal"}  # players that nobody trained
 
 Row = list[str]
 
 
 class Evaluated(NamedTuple):
-    """One run: its folder, rules, flat metrics, and the games of each player (none without games.jsonl)."""
+    """One run: its folder, the parameters of its evaluation, rules, flat metrics, the games of each player
+    (none without games.jsonl), and words and split (None without a data card)."""
 
     folder: Path
+    config: dict[str, Any]
     rules: Rules
     metrics: dict[str, Any]
     games: dict[str, analysis.Games]
+    data: Data | None
 
     @property
     def secrets(self) -> list[str]:
@@ -93,7 +106,16 @@ def read_run(folder: str | Path) -> Evaluated:
         )
     path = games_file(stage)
     games = _checked_games(path, rules, metrics) if path else {}
-    return Evaluated(Path(folder).resolve(), rules, metrics, games)
+    return Evaluated(stage.parent, config, rules, metrics, games, _data(stage.parent))
+
+
+def _data(folder: Path) -> Data | None:
+    try:
+        return played_in(folder)
+    except (OSError, ValueError):
+        if _has_card(folder):
+            raise
+        return None
 
 
 def read_runs(folders: Iterable[str | Path]) -> list[Evaluated]:
@@ -105,12 +127,12 @@ def read_runs(folders: Iterable[str | Path]) -> list[Evaluated]:
     for run in runs[1:]:
         where = f"{shown_path(runs[0].folder)} and {shown_path(run.folder)}"
         require_same_rules(runs[0].rules, run.rules, where)
-    require_same_split([run for run in runs if _has_card(run)])
+    require_same_split([run for run in runs if _has_card(run.folder)])
     return runs
 
 
-def _has_card(run: Evaluated) -> bool:
-    return (run.folder / "01_data_synthesis" / CARD).is_file()
+def _has_card(folder: Path) -> bool:
+    return (folder / "01_data_synthesis" / CARD).is_file()
 
 
 def require_same_split(runs: Sequence[Evaluated]) -> None:
@@ -147,17 +169,18 @@ def _checked_games(path: Path, rules: Rules, metrics: dict[str, Any]) -> dict[st
     return groups if wordle else {}
 
 
-def terminal_table(paths: Iterable[str | Path]) -> str:
-    """The tables of one or more run folders as aligned text.
+def terminal_table(paths: Iterable[str | Path], difference: float = inference.DIFFERENCE) -> str:
+    """The tables of one or more run folders as aligned text. difference: of win rates that paired tests are
+    asked about (a share).
 
     Raises ValueError as `read_run` does, and when the rules of two runs differ, naming the fields.
     """
-    return _report(read_runs(paths), aligned, secrets=True)
+    return _report(read_runs(paths), aligned, difference, secrets=True)
 
 
-def markdown(paths: Iterable[str | Path]) -> str:
+def markdown(paths: Iterable[str | Path], difference: float = inference.DIFFERENCE) -> str:
     """The tables of `terminal_table` as Markdown; same errors."""
-    return _report(read_runs(paths), piped, secrets=True)
+    return _report(read_runs(paths), piped, difference, secrets=True)
 
 
 def keep_run(run: str | Path, reference: str | Path) -> Path:
@@ -284,36 +307,47 @@ def _summary(runs: Sequence[Evaluated]) -> str:
         for number, run in enumerate(runs, 1)
     ]
     blocks = [rules_line(runs[0].rules), piped([header, *rows]), "\n".join(commands)]
-    return "\n\n".join(blocks + _paired(runs, ("all", "heldout")))
+    return "\n\n".join(blocks + _paired(runs, ("all", "heldout"), inference.DIFFERENCE))
 
 
 def _report(
     runs: Sequence[Evaluated],
     table: Callable[[list[Row]], str],
+    difference: float = inference.DIFFERENCE,
     secrets: bool = False,
     commands: bool = False,
 ) -> str:
-    """Rules, one table a split, paired tests. secrets: list them, and show training secrets apart. commands:
-    add a column."""
+    """Rules, one table a split, paired tests. secrets: list them, show training secrets apart, and compare
+    players of different runs. commands: add a column."""
     repeat = {run.folder: {"repeat with": f"`{recipes.command(run.folder)}`"} for run in runs if commands}
+    forgone = {run.folder: _forgone(run) for run in runs}
     blocks = [rules_line(runs[0].rules)]
     for split, title in SPLITS.items():
         rows = [
-            _row(run, player, split) | repeat.get(run.folder, {})
+            _row(run, player, split, forgone[run.folder]) | repeat.get(run.folder, {})
             for run in runs
+            if secrets or split != "train"
             for player in players(run, split)
         ]
-        if rows and (secrets or split != "train"):
-            blocks.append(f"{title}:\n\n{table([list(rows[0]), *(list(row.values()) for row in rows)])}")
+        if rows:
+            blocks.append(f"{title}:\n\n{_table_of(rows, table)}")
     blocks.append(
         "Wins with Wilson's 95% interval. Malformed, non-words and inconsistent guesses (legal, but against "
-        "the feedback) are shares of the turns taken."
+        "the feedback) are shares of the turns taken. Above the best: guesses beyond best possible play, a "
+        "game and in all. Bits forgone: what the best guess of the same state was expected to give beyond "
+        f"the one made, in a sample of {analysis.SAMPLE} games at most."
     )
-    blocks += _paired(runs)
+    blocks += _paired(runs, SPLITS, difference)
+    if secrets and len(runs) > 1:
+        blocks += _across(runs, difference, table)
     if commands and (other := [line for run in runs for line in _scoring_lines(run)]):
         blocks.append("\n".join(["The same recorded games under scoring rules of others:", "", *other]))
-    if used := [line for run in runs for line in usage_lines(run)]:
-        blocks.append("\n".join(used))
+    if said := remarks(runs):
+        blocks.append("\n".join(said))
+    if failed := failures(runs):
+        text = cell if table is piped else str
+        shown = [{title: text(value) for title, value in row.items()} for row in failed]
+        blocks.append(f"{FAILURES}:\n\n{_table_of(shown, table)}")
     if secrets:
         blocks += [_secrets_line(run) for run in runs if run.secrets]
     return "\n\n".join(blocks)
@@ -330,6 +364,15 @@ def rules_line(rules: Rules) -> str:
     )
 
 
+def _table_of(rows: Sequence[Mapping[str, str]], table: Callable[[list[Row]], str]) -> str:
+    return table([list(rows[0]), *(list(row.values()) for row in rows)])
+
+
+def cell(text: str) -> str:
+    """Text of unknown origin as a cell of a Markdown table: no markup, one line."""
+    return escape(" ".join(text.split()), quote=False).replace("|", "\\|").replace("`", "&#96;")
+
+
 def players(run: Evaluated, split: str) -> list[str]:
     """The players with games in `split`, in the order of the stages; best possible play comes last."""
     found = {key.split("/")[0] for key in run.metrics if key.endswith(f"/{split}/win_rate")}
@@ -337,8 +380,11 @@ def players(run: Evaluated, split: str) -> list[str]:
     return [name for name in (*PLAYERS, *others, "optimal") if name in found]
 
 
-def _row(run: Evaluated, player: str, split: str) -> dict[str, str]:
-    """Title of a column to its cell."""
+def _row(
+    run: Evaluated, player: str, split: str, forgone: Mapping[str, analysis.Measured] | None = None
+) -> dict[str, str]:
+    """Title of a column to its cell. forgone: of the run, as `_forgone` gives it."""
+    lost = _part(run, (forgone or {}).get(player), split)
 
     def value(name: str) -> float | None:
         return run.metrics.get(f"{player}/{split}/{name}")
@@ -351,11 +397,44 @@ def _row(run: Evaluated, player: str, split: str) -> dict[str, str]:
         "95% interval": "–" if low is None else f"{low:.1%} to {value('win_rate_high'):.1%}",
         "guesses (won)": _number(value("mean_guesses_won"), ".2f"),
         _loss_title(run.rules): _number(value("mean_guesses_loss7"), ".2f"),
+        "above the best": above_the_best(run, player, split),
+        "bits forgone a turn": _number(lost and analysis.mean_bits(lost), ".2f"),
         "malformed": _number(value("malformed_share"), ".1%"),
         "non-words": _number(value("nonword_share"), ".1%"),
         "inconsistent": _number(value("inconsistent_share"), ".1%"),
         "folder": shown_path(run.folder),
     }
+
+
+def above_the_best(run: Evaluated, player: str, split: str) -> str:
+    """Guesses of a player beyond best possible play, a game and in all; – where that is not known, or not all
+    secrets were played."""
+    own, best = (
+        {name: run.metrics.get(f"{key}/{name}") for name in ("games", "mean_guesses_loss7")}
+        for key in (f"{player}/{split}", "optimal/all")
+    )
+    if split != "all" or None in (own | best).values() or own["games"] != best["games"]:
+        return "–"
+    above = own["mean_guesses_loss7"] - best["mean_guesses_loss7"]
+    return f"{above:+.2f} ({above * own['games']:,.0f})"
+
+
+def _forgone(run: Evaluated) -> dict[str, analysis.Measured]:
+    """Player to a sample of its games with the regret of each turn; empty without games or split."""
+    if run.data is None:
+        return {}
+    solver = solver_for(run.data.words, run.data.rules)
+    return {player: analysis.forgone(games, solver) for player, games in run.games.items()}
+
+
+def _part(run: Evaluated, games: Any, split: str) -> Any:
+    """Games of a run, measured or not, on a split; None where they or the split are not kept."""
+    if games is None or split == "all":
+        return games
+    if run.data is None:
+        return None
+    secrets = {"train": run.data.split.train, "heldout": run.data.split.test}[split]
+    return analysis.part_of(games, secrets)
 
 
 def _loss_title(rules: Rules) -> str:
@@ -372,57 +451,110 @@ def _number(value: float | None, style: str) -> str:
     return "–" if value is None else format(value, style)
 
 
-def _paired(runs: Sequence[Evaluated], splits: Iterable[str] = SPLITS) -> list[str]:
+def _paired(runs: Sequence[Evaluated], splits: Iterable[str], difference: float) -> list[str]:
     """The paired tests of all runs below a line that says what they are; nothing where none was made."""
-    lines = [line for run in runs for line in _paired_lines(run, splits)]
+    lines = [line for run in runs for line in _paired_lines(run, splits, difference)]
     said = (
-        "Paired on the same secrets; p-values are corrected by Holm's method for the tests of a run on them:"
+        "Paired on the same secrets, with bootstrap 95% intervals; p-values are corrected by Holm's method "
+        "for the tests of a run on them. Asked is whether wins differ by "
+        f"{inference.points(difference)} or more:"
     )
     return [said, "\n".join(lines)] if lines else []
 
 
-def _paired_lines(run: Evaluated, splits: Iterable[str]) -> list[str]:
+def _paired_lines(run: Evaluated, splits: Iterable[str], difference: float) -> list[str]:
     """What GRPO changed against its comparisons on the same secrets, one line a pair and split.
 
     The p-values are corrected by Holm's method for the tests of their split.
     """
     lines = []
     for split in splits:
-        tests = {pair: test for pair in COMPARISONS if (test := _paired_test(run, *pair, split))}
-        corrected = iter(
-            inference.holm([test[p] for test in tests.values() for p in ("wins_p", "guesses_p")])
-        )
-        for (player, other), test in tests.items():
-            test |= {"wins_p": next(corrected), "guesses_p": next(corrected)}
+        tests = {names: test for names in COMPARISONS if (test := _paired_test(run, *names, split))}
+        p_values = corrected(tests)
+        for names, test in tests.items():
+            wins_p, guesses_p = map(p_value, p_values[names])
+            wins = with_interval(test.wins, test.wins_interval, "+.1%")
+            guesses = with_interval(test.guesses, test.guesses_interval, "+.2f")
             lines.append(
-                f"- {player} against {other} in {shown_path(run.folder)}, {SPLITS[split].lower()}: won "
-                f"{test['wins_gained']} games that {other} lost, lost {test['wins_lost']} it won "
-                f"({p_value(test['wins_p'])}, exact McNemar); {test['guesses_change']:+.2f} guesses a "
-                f"game ({p_value(test['guesses_p'])}, exact sign flips)." + _doubt(run, player, split, test)
+                f"- {names[0]} against {names[1]} in {shown_path(run.folder)}, {SPLITS[split].lower()}: won "
+                f"{test.gained} games that {names[1]} lost, lost {test.lost} it won: {wins} ({wins_p}, exact "
+                f"McNemar); {guesses} guesses a game ({guesses_p}, exact sign flips)."
+                + _doubt(test, p_values[names][0], difference)
             )
     return lines
 
 
-def _paired_test(run: Evaluated, player: str, other: str, split: str) -> dict[str, Any]:
-    """The metrics of one paired comparison by their short names, empty where it was not made."""
+def _paired_test(run: Evaluated, player: str, other: str, split: str) -> inference.Comparison | None:
+    """One paired comparison as its metrics say it, None where it was not made; the interval of guesses needs
+    the games."""
     prefix = f"{player}/{split}/vs_{other}_"
-    return {k.removeprefix(prefix): v for k, v in run.metrics.items() if k.startswith(prefix)}
-
-
-def _doubt(run: Evaluated, player: str, split: str, test: Mapping[str, Any]) -> str:
-    """A sentence for wins that decide nothing, with the number of games that would."""
+    test = {k.removeprefix(prefix): v for k, v in run.metrics.items() if k.startswith(prefix)}
+    if not test:
+        return None
+    own, theirs = (_part(run, run.games.get(name), split) for name in (player, other))
+    if own is not None and theirs is not None:
+        interval = analysis.paired(own, theirs).guesses_interval
+    else:
+        interval = None
     gained, lost, games = test["wins_gained"], test["wins_lost"], run.metrics[f"{player}/{split}/games"]
-    interval = inference.mean_interval([1] * gained + [-1] * lost + [0] * (games - gained - lost))
-    if inference.decides(interval) and test["wins_p"] < 1 - inference.LEVEL:
-        return ""
-    needed = inference.games_needed(gained, lost, games)
-    return " The wins decide nothing" + (f"; about {needed:,} games would." if needed else ".")
+    return inference.Comparison(
+        games,
+        gained,
+        lost,
+        (gained - lost) / games,
+        inference.mean_interval([1] * gained + [-1] * lost + [0] * (games - gained - lost)),
+        test["wins_p"],
+        test["guesses_change"],
+        interval,
+        test["guesses_p"],
+    )
+
+
+def _doubt(test: inference.Comparison, wins_p: float, difference: float) -> str:
+    """A sentence for wins that tell no player from the other."""
+    said = inference.outcome(test, wins_p, difference)
+    if said == "nothing":
+        return f" The wins decide nothing: {inference.undecided(test, difference)}."
+    return f" The wins differ by {said}." if said.startswith("less") else ""
+
+
+def _across(runs: Sequence[Evaluated], difference: float, table: Callable[[list[Row]], str]) -> list[str]:
+    """Trained players of different runs on the secrets that both played, a table a split; runs of one recipe
+    are left out, since they are its seeds."""
+    rivals = [(a, b) for a, b in combinations(runs, 2) if recipe_key(a.folder) != recipe_key(b.folder)]
+    blocks = []
+    for split in ("heldout", "all"):
+        pairs = {}
+        for other, run in rivals:
+            own, theirs = (_trained(side, split) for side in (run, other))
+            pairs |= {
+                (a, b): analysis.paired(own[a], theirs[b])
+                for a in own
+                for b in theirs
+                if analysis.agree(own[a], theirs[b]) is None
+            }
+        if pairs:
+            p_values = corrected(pairs)
+            rows = [comparison_row(key, pair, p_values[key], difference) for key, pair in pairs.items()]
+            said = f"players of different runs, p-values by Holm's method over {2 * len(rows)} tests"
+            blocks.append(f"{SPLITS[split]}, {said}:\n\n{_table_of(rows, table)}")
+    return blocks
+
+
+def _trained(run: Evaluated, split: str) -> dict[str, analysis.Games]:
+    """Label to the games of each player that somebody trained."""
+    parts = {player: _part(run, own, split) for player, own in run.games.items() if player not in UNTRAINED}
+    return {
+        f"{player} in {shown_path(run.folder)}": own
+        for player, own in parts.items()
+        if own is not None and len(own.secret)
+    }
 
 
 def _scoring_lines(run: Evaluated) -> list[str]:
     """What the rules of `scoring` make of each trained player's games, and a line on what that changes."""
     trained = [name for name in PLAYERS if name in run.games and name not in UNTRAINED]
-    train = played_in(run.folder).split.train if _has_card(run) else ()
+    train = run.data.split.train if run.data else ()
     counted = {name: scoring.rates(run.games[name], train) for name in trained}
     if not counted:
         return []
@@ -433,9 +565,32 @@ def _scoring_lines(run: Evaluated) -> list[str]:
     return [*lines, f"- {scoring.farthest(counted)}"]
 
 
-def usage_lines(run: Evaluated) -> list[str]:
+def remarks(runs: Sequence[Evaluated]) -> list[str]:
+    """Lines on what tables of these runs hide: other temperatures, and models that were not trained here."""
+    warm = {shown_path(run.folder): run.config.get("temperature") for run in runs}
+    lines = [line for run in runs for line in (*_usage_lines(run), *_stranger_lines(run))]
+    if len({*warm.values()} - {None}) > 1:
+        told = ", ".join(f"{_number(value, 'g')} in {folder}" for folder, value in warm.items())
+        lines.insert(0, f"- Players were sampled at different temperatures: {told} (0 is greedy decoding).")
+    return lines
+
+
+def _stranger_lines(run: Evaluated) -> list[str]:
+    """Which model the player `model` is, and what is known of its training."""
+    if "model" not in run.games:
+        return []
+    known = "played the game of its data card or of a run"
+    if run.config.get("data_from") == "shipped":
+        known = (
+            "was not trained here: which secrets it was trained on is unknown, and the split is that of the "
+            "shipped lists"
+        )
+    return [f"- model in {shown_path(run.folder)} is {run.config.get('model')}, which {known}."]
+
+
+def _usage_lines(run: Evaluated) -> list[str]:
     """What a model behind an endpoint is, and what its games took."""
-    used = {k.removeprefix("endpoint/"): v for k, v in run.metrics.items() if k.count("/") == 1}
+    used = {k.removeprefix("endpoint/"): v for k, v in run.metrics.items() if k.startswith("endpoint/")}
     if "model" not in used:
         return []
     return [
@@ -447,9 +602,25 @@ def usage_lines(run: Evaluated) -> list[str]:
     ]
 
 
-def p_value(value: float) -> str:
-    """A p-value as it is shown."""
-    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+def failures(runs: Sequence[Evaluated]) -> list[dict[str, str]]:
+    """Why games of a server failed, a row a run and reason, the most frequent first; reasons are what the
+    server said, shortened and without control characters, and must be escaped where they are shown."""
+    rows = []
+    for run in runs:
+        path = games_file(run.folder / STAGE)
+        if not (path and run.metrics.get("endpoint/failed_games")):
+            continue
+        texts = [
+            next(turn["text"] for turn in record["turns"] if turn["reason"] == FAILED)
+            for record in iter_jsonl(path)
+            if record["turns"][-1]["reason"] == FAILED
+        ]
+        counted = Counter(textwrap.shorten(printable(text), REASON, placeholder=" …") for text in texts)
+        rows += [
+            {"run": shown_path(run.folder), "failed games": f"{count:,}", "reason": reason}
+            for reason, count in counted.most_common()
+        ]
+    return rows
 
 
 def _secrets_line(run: Evaluated) -> str:

@@ -1,7 +1,18 @@
-"""How others count: public scoring rules, written anew from their descriptions, on the same recorded games.
+"""How others count: public scoring rules, written anew from their descriptions and code, on the same recorded
+games.
 
 They show how far a published "win rate" or "reward" can be from games won under the strict rules, with
-nothing else changed: same player, same secrets, same moves.
+nothing else changed: same player, same secrets, same moves. Where they are found:
+
+- part credit: Wordle-v0 of TextArena (github.com/TextArena/TextArena) ends a game that is not won, be it by
+  an invalid move, with the reward (green + yellow / 2) / letters of the latest guess (newer versions: of the
+  best one); the `wordle` environment of verifiers (github.com/PrimeIntellect-ai/verifiers) gives the same for
+  the latest as 0.2 and 0.1 a letter. Read as a win rate, or as solved where it is above 0, it is none: see
+  pull request 4895 of github.com/huggingface/trl, whose reward of 0.3 is letters and no games.
+- free retries: Wordle-v0 asks again after an answer that is no legal guess, up to a limit, and does not count
+  it.
+- a small pool: the Wordle example of prime-rl (github.com/PrimeIntellect-ai/prime-rl) draws 2,000 games for
+  training and 20 for its evaluation from the words of Wordle-v0, of which there were 195 at most.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +23,7 @@ import numpy as np
 from wordlelib.analysis import Games, part_of, won_in
 from wordlelib.evaluate import wilson
 
-POOL = 195  # secrets of a public training environment, used for its test as well
+POOL = 195  # words of TextArena's Wordle-v0 at most
 
 
 class Rate(NamedTuple):
@@ -45,12 +56,17 @@ def part_credit_as_reward(games: Games) -> Rate:
     """The mean reward of letter matches, read as if it were a win rate."""
     credit = letter_credit(games)
     value = float(credit.mean()) if len(credit) else None
-    return Rate("mean letter credit", value, None, "letters of the last guess: 1 if placed, 1/2 if elsewhere")
+    meaning = (
+        "letters of the last guess, 1 if placed and 1/2 if elsewhere, as TextArena's Wordle-v0 and the "
+        "wordle environment of verifiers reward a game that is not won"
+    )
+    return Rate("mean letter credit", value, None, meaning)
 
 
 def part_credit_as_win(games: Games) -> Rate:
     """An episode counts as solved when its final reward is above zero."""
-    return Rate("credit above 0", *_share(letter_credit(games) > 0), "any letter of the last guess is right")
+    meaning = "any letter of the last guess is right, so that the reward of Wordle-v0 is above 0"
+    return Rate("credit above 0", *_share(letter_credit(games) > 0), meaning)
 
 
 def free_retries(games: Games) -> Rate:
@@ -67,7 +83,10 @@ def free_retries(games: Games) -> Rate:
         if reached:
             unsolved *= 1 - int((won & (legal == guess)).sum()) / reached
     value = 1 - unsolved if legal.any() else None
-    meaning = "malformed answers and non-words are asked again for free (Kaplan-Meier estimate)"
+    meaning = (
+        "malformed answers and non-words are no guesses, as in Wordle-v0, and asked again for free "
+        "(Kaplan-Meier estimate)"
+    )
     return Rate("free retries", value, None, meaning)
 
 
@@ -84,7 +103,8 @@ def small_pool(games: Games, train: tuple[str, ...]) -> Rate:
     pool = min(POOL, len(won))
     name, meaning = (
         f"{pool or POOL} training secrets",
-        "tested on a small pool of secrets that were trained on",
+        "tested on a small pool of secrets that were trained on, as prime-rl's Wordle example, which draws "
+        "both from the words of Wordle-v0",
     )
     if pool == len(won):  # one pool, no range
         return Rate(name, float(won.mean()) if pool else None, None, meaning)
