@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 from conftest import KEY, ROOT, body, example, say
 
-from wordlelib import data, distil, endpoints, params, runs, thinking
+from wordlelib import data, distil, endpoints, params, runs
 from wordlelib.__main__ import main
 from wordlelib.endpoints import Endpoint
 from wordlelib.evaluate import play_games
-from wordlelib.game import Turn, score
+from wordlelib.game import score
 from wordlelib.rules import rules_for
 from wordlelib.words import split_secrets
 
@@ -226,28 +226,6 @@ def test_a_dry_run_shows_three_prompts_and_the_cost_and_asks_nothing(server, tmp
 def test_parameters_that_do_not_fit_the_teacher_are_refused(changes, sentence):
     with pytest.raises(ValueError, match=sentence):
         params.resolve("01_data_synthesis", example("01_data_synthesis", **changes))
-
-
-HISTORY = (Turn("crane", "BYBBG"),)  # R elsewhere than at 2, E at 5, no C, A, N
-
-
-@pytest.mark.parametrize(
-    ("said", "false"),
-    [
-        ("C is absent, R is present, E is in position 5.", []),
-        ("R is absent", ["R is absent"]),
-        ('"E" is not in the word', ['"E" is not in the word']),
-        ("A is in the word; n is yellow", ["A is in the word", "n is yellow"]),
-        ("R is in position 2", ["R is in position 2"]),
-        ("E is green in position 4 and position 5 is A", ["position 5 is A"]),
-        ("R is at place 3, S is absent, T is in the word", []),  # left open
-        ("if R is absent, the rest fits; position 0 is E; position 99999999999 is E", []),
-        ("the area is absent", []),
-    ],
-)
-def test_false_statements_are_those_that_feedback_contradicts(said, false):
-    assert thinking.false_statements(f"<think>{said}</think><guess>x</guess>", HISTORY) == false
-    assert thinking.false_statements(said, HISTORY) == []  # thinking that never ends
 
 
 def test_the_notebook_makes_the_data_of_a_teacher(teacher, project):
