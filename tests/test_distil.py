@@ -137,6 +137,12 @@ def test_a_fault_is_found_by_its_reason():
     assert distil.fault(record(say(first), say(ruled_out), say(secret)), RULES) == "contradicts the feedback"
     assert distil.fault(record(*[say(first)] * 6), RULES) == "contradicts the feedback"
     assert distil.fault(record(say(first), lie), RULES) == "false statement"
+    assert (
+        distil.stated_false(
+            record(say(first), lie.replace("</think>", f"; no, {lie[7:8]} is present</think>"))
+        )
+        == 2
+    )
     for text in (
         f"<guess>{secret}</guess>",
         f"so <think>a</think><guess>{secret}</guess>",
@@ -169,6 +175,7 @@ def test_rows_of_a_teacher_make_a_data_folder_and_a_summary(teacher, tmp_path):
     assert len(opened.rows("states")) > 0
     about = card["teacher"]
     assert about["games"] == 3 * len(PLAYED) and about["secrets"] == len(PLAYED)
+    assert about["false_statements"] == 0
     assert about["games_kept"] + sum(about["dropped"].values()) == about["games"]
     with open(tmp_path / "teacher.csv", newline="") as file:
         table = list(csv.DictReader(file))

@@ -221,7 +221,7 @@ def convert(args: argparse.Namespace) -> int:
     from wordlelib import data, formats
 
     opened = data.load(args.data) if args.data else None
-    report = formats.convert(args.source, args.target, args.to, opened)
+    report = formats.convert(args.source, args.target, args.to, opened, keep=args.keep, summary=args.summary)
     print(report)
     if args.target:
         print(f"{args.target}: {report.made:,} rows of the form {args.to}")
@@ -385,6 +385,12 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("target", type=Path, nargs="?", help="file or folder to make; without it only check")
     sub.add_argument("--to", choices=params.DATA_FORMS, default="sft", help="form of the rows (sft)")
     sub.add_argument("--data", type=Path, help="01_data_synthesis folder whose lists, rules and split hold")
+    sub.add_argument(
+        "--keep", type=int, default=0, metavar="N", help="only the N shortest good won games of each secret"
+    )
+    sub.add_argument(
+        "--summary", type=Path, metavar="FOLDER", help="write the finished games by secret there"
+    )
 
     sub = command("adapters", show_adapters, "which adapter was trained on what")
     sub.add_argument("folders", nargs="+", type=local_folder, help="run folders, or folders that hold some")
