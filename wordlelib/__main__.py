@@ -176,6 +176,7 @@ def play(args: argparse.Namespace) -> None:
     from wordlelib import players
     from wordlelib.evaluate import play_games
     from wordlelib.prompts import printable
+    from wordlelib.words import capitals
 
     words, rules = players.saved_game(args.model)
     secret = args.secret.lower()
@@ -187,8 +188,8 @@ def play(args: argparse.Namespace) -> None:
     [record] = play_games(player, [secret], words, rules, name="model")
     for number, turn in enumerate(record["turns"], 1):
         guess, said = turn["guess"] or "no guess", turn["feedback"] or turn["rule"] or turn["reason"]
-        print(f"{printable(turn['text'])}\n  {number}. {guess.upper()} {said}")
-    print(f"won in {record['n_guesses']}" if record["won"] else f"lost: the secret was {secret.upper()}")
+        print(f"{printable(turn['text'])}\n  {number}. {capitals(guess)} {said}")
+    print(f"won in {record['n_guesses']}" if record["won"] else f"lost: the secret was {capitals(secret)}")
 
 
 def export_model(args: argparse.Namespace) -> None:
