@@ -344,8 +344,15 @@ def test_games_are_summed_up_by_word_and_chosen_as_those_of_a_teacher(tmp_path, 
     said = capsys.readouterr().out
     assert "row 1: longer than others" in said and "row 7: no finished game" in said
     assert "1 statements about letters in 1 of" in said and "such as row 2: 'C is in the word'" in said
-    assert "6 finished games of 2 words, 4 won; 1 words won at least once, 1 never" in said
+    assert "6 games of 2 words, 4 won; 1 words won at least once, 1 never" in said
     assert main([*command[:2], "--keep", "-1"]) == 2 and "keep is -1" in capsys.readouterr().err
+
+
+def test_games_of_which_none_is_worth_keeping_are_summed_up_all_the_same(tmp_path):
+    write(tmp_path / "a.jsonl", told_game(*["crane"] * 6))
+    with pytest.raises(ValueError, match="none of 1 rows can be written as turns; row 1: other form"):
+        formats.convert(tmp_path / "a.jsonl", tmp_path / "b.jsonl", "turns", keep=1, summary=tmp_path)
+    assert (tmp_path / "games_lost.txt").read_text() == "alley\n" and not (tmp_path / "b.jsonl").exists()
 
 
 def test_without_a_choice_all_games_are_kept_and_summed_up(opened, tmp_path):

@@ -390,7 +390,10 @@ def parser() -> argparse.ArgumentParser:
         "--keep", type=int, default=0, metavar="N", help="only the N shortest good won games of each secret"
     )
     sub.add_argument(
-        "--summary", type=Path, metavar="FOLDER", help="write the finished games by secret there"
+        "--summary",
+        type=Path,
+        metavar="FOLDER",
+        help="write a table of games by secret there, and lists of secrets won and lost",
     )
 
     sub = command("adapters", show_adapters, "which adapter was trained on what")

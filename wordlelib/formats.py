@@ -594,7 +594,7 @@ def convert(
     and split hold, else the shipped lists; then no row of a validation or held-out secret is kept. The form
     `sft` needs it. keep: of each secret at most so many finished games, the shortest of those that
     `distil.fault` says nothing against, in the order of their secrets; 0 takes every row. summary: a folder
-    for the finished games by secret (`selection.write_words`). Raises FileNotFoundError and ValueError for a
+    for the games by secret (`selection.write_words`). Raises FileNotFoundError and ValueError for a
     source, target or summary that does not fit, and ValueError when no row is left.
     """
     source, target = Path(source), Path(target) if target else None
@@ -619,19 +619,21 @@ def convert(
     kept = (read_thinking(record, report) for record in records(source, words, rules, report, held_out))
     kept = by_word(kept, keep, words, rules, report)
     if target is None:
-        for _ in kept:
-            pass
+        report.made = sum(1 for _ in kept)
     else:
-        _write(made(kept, form, words, rules, report), target, form, rules, report)
-    if summary:
+        _write(made(kept, form, words, rules, report), target, form, rules)
+    if summary and (report.made or report.words):
         write_words(Path(summary), report, "train" if data else "")
+    if target and not report.made:
+        why = next(iter(report.first.values()), "no turn has a text")
+        raise ValueError(f"{source}: none of {report.rows:,} rows can be written as {form}; {why}")
     return report
 
 
-def _write(rows: Iterator[Row], target: Path, form: str, rules: Rules, report: Report) -> None:
+def _write(rows: Iterator[Row], target: Path, form: str, rules: Rules) -> None:
+    """Write the rows; nothing where there are none."""
     if (first := next(rows, None)) is None:
-        why = next(iter(report.first.values()), "no turn has a text")
-        raise ValueError(f"{report.source}: none of {report.rows:,} rows can be written as {form}; {why}")
+        return
     rows = chain([first], rows)
     if form != "traces":
         write_rows(target, rows, _columns(form))

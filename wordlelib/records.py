@@ -41,8 +41,8 @@ class Record(NamedTuple):
 
 @dataclass
 class Played:
-    """The finished games of one secret. kept: those that are written, or would be. fewest: guesses of the
-    shortest that was won. dropped: the others by reason."""
+    """The games of one secret: finished ones, and those that a check left out. kept: those that are written,
+    or would be. fewest: guesses of the shortest that was won. dropped: the others by reason."""
 
     games: int = 0
     won: int = 0
@@ -60,7 +60,7 @@ class Report:
     games without texts, of which the guess alone was written. turns: feedback compared with our scorer.
     disagreements: of these, other feedback than ours; `repeated` of them in a guess or secret that repeats a
     letter. texts: those read for statements about letters; false_texts of them have any that the feedback
-    contradicts, false_statements in all. words: the finished games by secret.
+    contradicts, false_statements in all. words: the games by secret.
     """
 
     source: str
@@ -112,7 +112,7 @@ class Report:
         games, won = sum(word.games for word in played), sum(word.won for word in played)
         ever = sum(word.won > 0 for word in played)
         return (
-            f"  {games:,} finished games of {n:,} words, {won:,} won; {ever:,} words won at least once, "
+            f"  {games:,} games of {n:,} words, {won:,} won; {ever:,} words won at least once, "
             f"{n - ever:,} never"
         )
 
