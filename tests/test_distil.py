@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 from conftest import KEY, ROOT, body, example, say
 
-from wordlelib import data, distil, endpoints, params, runs, thinking
+from wordlelib import data, distil, endpoints, params, runs
 from wordlelib.__main__ import main
 from wordlelib.endpoints import Endpoint
 from wordlelib.evaluate import play_games
-from wordlelib.game import Turn, score
+from wordlelib.game import score
 from wordlelib.rules import rules_for
 from wordlelib.words import split_secrets
 
@@ -137,6 +137,12 @@ def test_a_fault_is_found_by_its_reason():
     assert distil.fault(record(say(first), say(ruled_out), say(secret)), RULES) == "contradicts the feedback"
     assert distil.fault(record(*[say(first)] * 6), RULES) == "contradicts the feedback"
     assert distil.fault(record(say(first), lie), RULES) == "false statement"
+    assert (
+        distil.stated_false(
+            record(say(first), lie.replace("</think>", f"; no, {lie[7:8]} is present</think>"))
+        )
+        == 2
+    )
     for text in (
         f"<guess>{secret}</guess>",
         f"so <think>a</think><guess>{secret}</guess>",
@@ -169,6 +175,7 @@ def test_rows_of_a_teacher_make_a_data_folder_and_a_summary(teacher, tmp_path):
     assert len(opened.rows("states")) > 0
     about = card["teacher"]
     assert about["games"] == 3 * len(PLAYED) and about["secrets"] == len(PLAYED)
+    assert about["false_statements"] == 0
     assert about["games_kept"] + sum(about["dropped"].values()) == about["games"]
     with open(tmp_path / "teacher.csv", newline="") as file:
         table = list(csv.DictReader(file))
@@ -226,28 +233,6 @@ def test_a_dry_run_shows_three_prompts_and_the_cost_and_asks_nothing(server, tmp
 def test_parameters_that_do_not_fit_the_teacher_are_refused(changes, sentence):
     with pytest.raises(ValueError, match=sentence):
         params.resolve("01_data_synthesis", example("01_data_synthesis", **changes))
-
-
-HISTORY = (Turn("crane", "BYBBG"),)  # R elsewhere than at 2, E at 5, no C, A, N
-
-
-@pytest.mark.parametrize(
-    ("said", "false"),
-    [
-        ("C is absent, R is present, E is in position 5.", []),
-        ("R is absent", ["R is absent"]),
-        ('"E" is not in the word', ['"E" is not in the word']),
-        ("A is in the word; n is yellow", ["A is in the word", "n is yellow"]),
-        ("R is in position 2", ["R is in position 2"]),
-        ("E is green in position 4 and position 5 is A", ["position 5 is A"]),
-        ("R is at place 3, S is absent, T is in the word", []),  # left open
-        ("if R is absent, the rest fits; position 0 is E; position 99999999999 is E", []),
-        ("the area is absent", []),
-    ],
-)
-def test_false_statements_are_those_that_feedback_contradicts(said, false):
-    assert thinking.false_statements(f"<think>{said}</think><guess>x</guess>", HISTORY) == false
-    assert thinking.false_statements(said, HISTORY) == []  # thinking that never ends
 
 
 def test_the_notebook_makes_the_data_of_a_teacher(teacher, project):

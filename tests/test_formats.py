@@ -180,6 +180,197 @@ def test_imported_rows_are_taken_by_a_data_folder(opened, tmp_path):
     assert list(row) == list(opened.rows("sft")[0])
 
 
+def told_game(*guesses, secret="alley") -> dict:
+    """A game with texts, feedback and an invalid turn for each guess that is none."""
+    history = ()
+    for guess in guesses:
+        text = completion([guess], guess) + " so" if guess else "I give up"
+        history += (take_turn(*parse_guess(text), text, secret, history, WORDS, RULES),)
+    return {"word": secret, "turns": [turn._asdict() for turn in history]}
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet", ""])
+@pytest.mark.parametrize(
+    "guesses",
+    [
+        ("crane", "sweat", "alley"),
+        ("alley",),
+        ("zzzzz", None, "crane"),
+        ("crane", None),
+        ("crane",) * 5 + (None,),
+    ],
+)
+def test_a_game_with_its_texts_is_one_growing_chat_and_comes_back(guesses, ending, tmp_path):
+    write(tmp_path / "a.jsonl", game := told_game(*guesses))
+    formats.convert(tmp_path / "a.jsonl", tmp_path / f"b{ending}", "messages")
+    formats.convert(tmp_path / f"b{ending}", tmp_path / "c.jsonl", "turns")
+    assert data.read_jsonl(tmp_path / "c.jsonl") == [game]
+
+
+@pytest.mark.parametrize("form", [form for form in formats.FORMS if form != "traces"])
+def test_a_game_without_texts_is_written_as_its_guesses_alone(form, opened, tmp_path):
+    """As games of people are: each state with the guess as the teacher writes it, and the report says so."""
+    write(tmp_path / "a.jsonl", {"word": "alley", "turns": ["crane", "sweat", "alley"]})
+    report = formats.convert(tmp_path / "a.jsonl", tmp_path / "b.jsonl", form, opened)
+    formats.convert(tmp_path / "b.jsonl", tmp_path / "c.jsonl", "turns")
+    games = [[turn["guess"] for turn in row["turns"]] for row in data.read_jsonl(tmp_path / "c.jsonl")]
+    assert games[-1] == ["crane", "sweat", "alley"]
+    assert len(games) == (1 if form in ("turns", "messages") else 3)
+    alone = "3 turns of games without texts, written as the guess alone"
+    assert (alone in str(report)) == (form != "turns")
+    if form == "predibase":
+        assert data.read_jsonl(tmp_path / "b.jsonl")[1]["completion"] == completion(["sweat"], "sweat")
+
+
+def test_a_text_that_names_another_guess_than_its_turn_is_not_learned(opened, tmp_path):
+    row = {"word": "alley", "turns": [{"guess": "alley", "text": "I took alley."}]}
+    write(tmp_path / "a.jsonl", row)
+    with pytest.raises(ValueError, match="row 1: the text of a turn does not end with its guess: 'alley'"):
+        formats.convert(tmp_path / "a.jsonl", tmp_path / "b.jsonl", "sft", opened)
+    formats.convert(tmp_path / "a.jsonl", tmp_path / "c.jsonl", "turns")
+    assert data.read_jsonl(tmp_path / "c.jsonl")[0]["turns"][0]["text"] == "I took alley."
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {**SAMPLES["prompt"], "completion": None},
+        {**SAMPLES["chat"], "completion": []},
+        {**SAMPLES["response"], "response": None},
+        {**SAMPLES["answer"], "answer": None},
+        {**SAMPLES["instruction"], "output": None},
+        {**SAMPLES["predibase"], "completion": None},
+    ],
+)
+def test_an_empty_column_of_completions_is_no_completion(row, tmp_path):
+    write(tmp_path / "a.jsonl", row)
+    [record], _ = read(tmp_path / "a.jsonl")
+    assert record.completion is None and [turn.guess for turn in record.history][:1] == ["crane"]
+    formats.convert(tmp_path / "a.jsonl", tmp_path / "b.jsonl", "answer")
+    assert game(read(tmp_path / "b.jsonl")[0][0]) == game(record)
+
+
+def test_an_empty_field_of_csv_is_no_completion(tmp_path):
+    (tmp_path / "a.csv").write_text("prompt,response\nGuess 1: CRANE BBYBY,\n")
+    [record], _ = read(tmp_path / "a.csv")
+    assert record.completion is None and len(record.history) == 1
+
+
+def test_columns_that_are_lost_are_named_and_counted(tmp_path):
+    turns = [{"guess": "alley", "rewards": {"win": 1}, "note": ""}]
+    rows = [
+        {"word": "alley", "turns": turns, "level": 3, "tags": []},
+        {"word": "crane", "turns": [], "level": 4},
+    ]
+    write(tmp_path / "a.jsonl", *rows)
+    report = formats.convert(tmp_path / "a.jsonl")
+    assert report.unread == {"level": 2, "turns.rewards": 1}
+    assert "columns that are not read, and lost: 'level' (2 rows), 'turns.rewards' (1 rows)" in str(report)
+    for name in SAMPLES:
+        write(tmp_path / "b.jsonl", SAMPLES[name])
+        assert not formats.convert(tmp_path / "b.jsonl").unread
+    write(tmp_path / "b.jsonl", *({f"column {i}": i, **SAMPLES["prompt"]} for i in range(2000)))
+    report = formats.convert(tmp_path / "b.jsonl")
+    assert len(report.unread) == 1000 and "and 990 more" in str(report)
+
+
+def test_the_first_rows_of_each_reason_are_named(tmp_path):
+    good, bad = SAMPLES["chat"], {**SAMPLES["chat"], "secret": "zzzzz"}
+    write(tmp_path / "a.jsonl", good, bad, good, *[bad] * 20)
+    said = str(formats.convert(tmp_path / "a.jsonl"))
+    assert "21 left out, row 2: secret is not a word of the lists: 'zzzzz' (also row 4, 5, 6, 7, 8, 9" in said
+    assert ", 12, …)" in said and ", 13" not in said
+    assert said.endswith("1 left out, row 3: the row repeats an earlier one")
+
+
+def test_a_folder_of_one_csv_a_word_is_written_and_read(tmp_path):
+    """Games of a word that stand apart share a file; a bad row is found by the name of its file."""
+    games = [told_game("crane", "alley"), told_game("sound", "crane", secret="crane"), told_game("alley")]
+    write(tmp_path / "a.jsonl", *games)
+    formats.convert(tmp_path / "a.jsonl", tmp_path / "words", "traces")
+    assert sorted(path.name for path in (tmp_path / "words").iterdir()) == ["alley.csv", "crane.csv"]
+    formats.convert(tmp_path / "words", tmp_path / "b.jsonl", "turns")
+    assert data.read_jsonl(tmp_path / "b.jsonl") == [games[0], games[2], games[1]]
+    with open(tmp_path / "words" / "crane.csv", "a") as file:
+        file.write("2,crane,1,zzzzz,BBBBB,ok,ok,,False,1\n")
+    said = next(iter(formats.convert(tmp_path / "words").first.values()))
+    assert said == "row 3 of crane.csv: guess is not a word of the lists: 'zzzzz'"
+
+
+def lines(*texts, secret="alley") -> dict:
+    history = ()
+    for text in texts:
+        history += (take_turn(*parse_guess(text), text, secret, history, WORDS, RULES),)
+    return {"word": secret, "turns": [turn._asdict() for turn in history]}
+
+
+def test_games_are_summed_up_by_word_and_chosen_as_those_of_a_teacher(tmp_path, capsys):
+    """Bad feedback is dropped by the checks, the rest by `distil`; the shortest game of each secret stays."""
+    say = lambda guess: completion([guess], guess)  # noqa: E731
+    lie = "<think>C is in the word</think><guess>alley</guess>"
+    games = [
+        lines(say("crane"), say("sweat"), say("alley")),
+        lines(say("crane"), lie),
+        {"word": "alley", "turns": [["allot", "GGBBB"]]},
+        lines(say("sweat"), say("alley")),
+        lines(*[say("sound")] * 6, secret="crane"),
+        lines(say("alley")[:-1], say("alley")),
+        lines(say("sound"), secret="query"),
+    ]
+    write(tmp_path / "a.jsonl", *games)
+    command = ["convert", str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl"), "--to", "turns"]
+    assert main([*command, "--keep", "1", "--summary", str(tmp_path / "sum")]) == 0
+    assert data.read_jsonl(tmp_path / "b.jsonl") == [games[3]]
+    with open(tmp_path / "sum" / "games.csv", newline="") as file:
+        table = list(csv.DictReader(file))
+    why = "false statement: 1; feedback contradicts the secret: 1; invalid turn: 1; longer than others: 1"
+    assert table == [
+        {
+            "secret": "alley",
+            "part": "",
+            "games": "5",
+            "won": "4",
+            "kept": "1",
+            "fewest_guesses": "2",
+            "dropped": why,
+        },
+        {
+            **{"secret": "crane", "part": "", "games": "1", "won": "0", "kept": "0", "fewest_guesses": ""},
+            **{"dropped": "contradicts the feedback: 1"},
+        },
+    ]
+    assert (tmp_path / "sum" / "games_won.txt").read_text() == "alley\n"
+    assert (tmp_path / "sum" / "games_lost.txt").read_text() == "crane\n"
+    said = capsys.readouterr().out
+    assert "row 1: longer than others" in said and "row 7: no finished game" in said
+    assert "1 statements about letters in 1 of" in said and "such as row 2: 'C is in the word'" in said
+    assert "6 games of 2 words, 4 won; 1 words won at least once, 1 never" in said
+    assert main([*command[:2], "--keep", "-1"]) == 2 and "keep is -1" in capsys.readouterr().err
+
+
+def test_games_of_which_none_is_worth_keeping_are_summed_up_all_the_same(tmp_path):
+    write(tmp_path / "a.jsonl", told_game(*["crane"] * 6))
+    with pytest.raises(ValueError, match="none of 1 rows can be written as turns; row 1: other form"):
+        formats.convert(tmp_path / "a.jsonl", tmp_path / "b.jsonl", "turns", keep=1, summary=tmp_path)
+    assert (tmp_path / "games_lost.txt").read_text() == "alley\n" and not (tmp_path / "b.jsonl").exists()
+
+
+def test_without_a_choice_all_games_are_kept_and_summed_up(opened, tmp_path):
+    held_out = opened.split.test[0]
+    write(
+        tmp_path / "a.jsonl",
+        told_game("crane", "alley"),
+        told_game("alley"),
+        told_game(held_out, secret=held_out),
+    )
+    report = formats.convert(tmp_path / "a.jsonl", data=opened, summary=tmp_path)
+    assert (tmp_path / "games.csv").read_text().splitlines()[1:] == ["alley,train,2,2,2,1,"]
+    assert report.kept == 2
+    write(tmp_path / "b.jsonl", SAMPLES["chat"])
+    with pytest.raises(ValueError, match="no finished game of a known secret"):
+        formats.convert(tmp_path / "b.jsonl", summary=tmp_path)
+
+
 def test_a_whole_game_gives_a_training_row_for_each_answer(opened, tmp_path):
     turns = [{"guess": g, "text": completion([g], g)} for g in ("crane", "sweat", "alley")]
     write(tmp_path / "a.jsonl", {"word": "alley", "turns": turns}, {"word": "alley", "turns": turns[:2]})

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from wordlelib import boards, data, duel, formats, models
+from wordlelib import boards, data, duel, formats, models, replay
 from wordlelib.evaluate import history_of, play_games
-from wordlelib.game import Turn
+from wordlelib.game import Turn, hard_mode_violation
 from wordlelib.players import solver_player
 from wordlelib.prompts import is_well_formed, parse_guess, render_state, spell
 from wordlelib.rules import rules_for
@@ -140,6 +140,21 @@ def test_letters_of_other_alphabets_are_no_guess_of_this_one():
 def test_a_letter_without_a_capital_of_its_own_is_spelled_as_it_is():
     assert spell("straße") == "S T R A ß E"
     assert capitals("straße") == "STRAßE" and capitals("señal") == "SEÑAL"
+
+
+def test_every_letter_keeps_its_own_cell_wherever_words_are_shown(made):
+    """Boards, pictures, sentences, and the secrets of a replay, which the script shows as it gets them."""
+    secret = next((word for word in made.words.answers if "ß" in word), made.words.answers[0])
+    solver = Solver(made.words, made.rules)
+    games = play_games(solver_player(solver, "greedy"), [secret], made.words, made.rules, name="greedy")
+    [told] = replay.Replay("german", games, solver).index()["secrets"]
+    assert told == capitals(secret) and len(told) == made.rules.length
+    pages = [boards.game_html(games[0], solver), boards.board_svg(games[0], games[0])]
+    pages.append(boards.feedback_html([(secret, secret)]))
+    assert all(told in page for page in pages)
+    green = Turn(secret, "G" * len(secret))
+    hints = {hard_mode_violation(word, [green]) for word in made.words.answers if word != secret}
+    assert hints and all(re.fullmatch(r"letter \d must be [^\W_]", hint) for hint in hints)
 
 
 @pytest.mark.parametrize("alphabet", ["a-zı", "σς", "A-Za-z", r"\w"])

@@ -205,6 +205,7 @@ def play(args: argparse.Namespace) -> None:
     from wordlelib import players
     from wordlelib.evaluate import play_games
     from wordlelib.prompts import printable
+    from wordlelib.words import capitals
 
     words, rules = players.saved_game(args.model)
     secret = args.secret.lower()
@@ -216,8 +217,8 @@ def play(args: argparse.Namespace) -> None:
     [record] = play_games(player, [secret], words, rules, name="model")
     for number, turn in enumerate(record["turns"], 1):
         guess, said = turn["guess"] or "no guess", turn["feedback"] or turn["rule"] or turn["reason"]
-        print(f"{printable(turn['text'])}\n  {number}. {guess.upper()} {said}")
-    print(f"won in {record['n_guesses']}" if record["won"] else f"lost: the secret was {secret.upper()}")
+        print(f"{printable(turn['text'])}\n  {number}. {capitals(guess)} {said}")
+    print(f"won in {record['n_guesses']}" if record["won"] else f"lost: the secret was {capitals(secret)}")
 
 
 def export_model(args: argparse.Namespace) -> None:
@@ -250,7 +251,7 @@ def convert(args: argparse.Namespace) -> int:
     from wordlelib import data, formats
 
     opened = data.load(args.data) if args.data else None
-    report = formats.convert(args.source, args.target, args.to, opened)
+    report = formats.convert(args.source, args.target, args.to, opened, keep=args.keep, summary=args.summary)
     print(report)
     if args.target:
         print(f"{args.target}: {report.made:,} rows of the form {args.to}")
@@ -424,6 +425,15 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("target", type=Path, nargs="?", help="file or folder to make; without it only check")
     sub.add_argument("--to", choices=params.DATA_FORMS, default="sft", help="form of the rows (sft)")
     sub.add_argument("--data", type=Path, help="01_data_synthesis folder whose lists, rules and split hold")
+    sub.add_argument(
+        "--keep", type=int, default=0, metavar="N", help="only the N shortest good won games of each secret"
+    )
+    sub.add_argument(
+        "--summary",
+        type=Path,
+        metavar="FOLDER",
+        help="write a table of games by secret there, and lists of secrets won and lost",
+    )
 
     sub = command("adapters", show_adapters, "which adapter was trained on what")
     sub.add_argument("folders", nargs="+", type=local_folder, help="run folders, or folders that hold some")

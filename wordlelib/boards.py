@@ -123,7 +123,7 @@ def feedback_html(pairs: Iterable[tuple[str, str]]) -> str:
     """A table of guesses with the feedback that each gets for its secret: pairs (guess, secret)."""
     rows = "".join(
         f"<tr><td>{tiles_html(guess, score(guess, secret), len(secret))}</td>"
-        f"<td>for the secret {escape(secret.upper())}</td></tr>"
+        f"<td>for the secret {escape(capitals(secret))}</td></tr>"
         for guess, secret in pairs
     )
     return f"<table>{rows}</table>"
@@ -166,12 +166,12 @@ def turn_html(record: Record, index: int, solver: Solver | None = None) -> str:
     """Turn `index` (from 0) in words: what was written (thinking and answer), the guess or why there is
     none, reward terms without their weights, and the solver's view."""
     turn = record["turns"][index]
-    guess = turn["guess"].upper() if turn["guess"] else "–"
+    guess = capitals(turn["guess"]) if turn["guess"] else "–"
     lines = [f"guess <b>{escape(guess)}</b> {escape(why_invalid(turn))}"]
     if solver:
         facts = turn_facts(record, index, solver)
         lines.append(f"candidates {facts['before']:,} → {facts['after']:,}")
-        best = f"best guess <b>{escape(facts['best'].upper())}</b>, {facts['best_bits']:.2f} bits"
+        best = f"best guess <b>{escape(capitals(facts['best']))}</b>, {facts['best_bits']:.2f} bits"
         own = "" if facts["bits"] is None else f"; this one {facts['bits']:.2f}"
         lines.append(f"{best}{own}; regret {facts['regret']:.2f}")
     said = "".join(f"<div>{line}</div>" for line in [f"<b>Turn {index + 1}</b>", *lines])
@@ -205,7 +205,7 @@ def game_html(record: Record, solver: Solver | None = None) -> str:
 
 def heading(record: Record) -> str:
     """Player, secret and how the game ended."""
-    name, secret = escape(visible(record["player"], 80)), escape(record["secret"].upper())
+    name, secret = escape(visible(record["player"], 80)), escape(capitals(record["secret"]))
     return f"<div><b>{name}</b>: {secret}, {escape(outcome(record))}</div>"
 
 
@@ -267,7 +267,7 @@ def board_svg(
     for number, (record, title) in enumerate(zip((before, after), titles, strict=True)):
         left = SIDE + number * (board + SIDE)
         parts.append(svg.label(left, 32, title, 17, font_weight=600))
-        parts.append(svg.label(left, 52, f"secret {record['secret'].upper()}", 12, FAINT))
+        parts.append(svg.label(left, 52, f"secret {capitals(record['secret'])}", 12, FAINT))
         for row in range(turns):
             turn = record["turns"][row] if row < len(record["turns"]) else None
             parts += _svg_row(turn, left, HEAD + row * (TILE + GAP), length, board)
@@ -296,7 +296,7 @@ def _svg_invalid(turn: Record, left: float, top: float, board: float) -> list[st
     """A dashed row with the reason and the beginning of the text, clipped to the row."""
     box = {"x": left, "y": top, "width": board, "height": TILE}
     written = " ".join(visible(turn["text"], 80).split()) or "(empty)"
-    said = f"{turn['guess'].upper()}: {why_invalid(turn)}" if turn["guess"] else why_invalid(turn)
+    said = f"{capitals(turn['guess'])}: {why_invalid(turn)}" if turn["guess"] else why_invalid(turn)
     lines = svg.label(10, 18, f"× {said}", 12) + svg.label(10, 35, written, 12, FAINT, font_style="italic")
     return [
         svg.element("rect", **box, rx=6, fill=PAPER, stroke=EDGE, stroke_dasharray="4 3"),

@@ -1,4 +1,4 @@
-"""Files of others as rows: JSON lines, CSV, Parquet and folders of `datasets`, numbered from 1.
+"""Files of rows, read and written: JSON lines, CSV (read only), Parquet and folders of `datasets`.
 
 A row that cannot be read is a `Bad` in its place; damage of a whole file is an error. Rows stream.
 """
@@ -7,13 +7,16 @@ import csv
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from wordlelib.data import Row
+from wordlelib.data import Row, write_jsonl
+from wordlelib.game import Turn
+from wordlelib.runs import replacing, replacing_folder
 
 LONGEST_ROW = 1 << 20  # bytes of a JSON line; a longer one is no turn of a game
 BATCH = 1000  # rows of a table that are held at once
@@ -65,7 +68,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
                 row = Bad("not CSV", error)
             if isinstance(row, dict) and (None in row.values() or "" in row):
                 row = Bad("the row has another number of fields than the header")
-            yield number, row
+            # An empty field is all that CSV has for nothing.
+            yield number, row if isinstance(row, Bad) else {name: text or None for name, text in row.items()}
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
@@ -86,8 +90,10 @@ def _dataset_rows(path: Path) -> Iterator[tuple[int, Row]]:
     yield from enumerate(chain.from_iterable(batches), 1)
 
 
-def read_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
+def read_rows(path: Path) -> Iterator[tuple[int | str, Row | Bad]]:
     """The rows of a file or folder with their numbers; its ending says how it is read.
+
+    In a folder of CSV files a number names its file.
 
     Raises FileNotFoundError for a path that is not there and ValueError for an ending that is not known.
     """
@@ -96,8 +102,7 @@ def read_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
     if path.is_dir():
         if not (files := sorted(path.glob("*.csv"))):
             raise ValueError(f"{path}: a folder without CSV files that `save_to_disk` did not write either")
-        rows = chain.from_iterable(map(_csv_rows, files))
-        return ((number, row) for number, (_, row) in enumerate(rows, 1))
+        return ((f"{number} of {file.name}", row) for file in files for number, row in _csv_rows(file))
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file or folder")
     name = path.name.removesuffix(".gz") if path.suffix == ".gz" else path.name
@@ -120,3 +125,43 @@ def readable(path: Path) -> Iterator[None]:
         if type(error).__module__.partition(".")[0] not in ("pyarrow", "datasets"):
             raise
         raise ValueError(f"{path}: not a whole table ({error})") from None
+
+
+def write_rows(path: Path, rows: Iterable[Row], kinds: dict[str, str]) -> None:
+    """Write rows to a new file, `.jsonl` or `.parquet`, or without an ending to a folder of `datasets`.
+
+    kinds: of each column: text, chat (messages of role and content) or turns.
+    """
+    if path.suffix == ".jsonl":
+        write_jsonl(path, rows)
+    elif path.suffix == ".parquet":
+        with replacing(path) as temporary:
+            _write_parquet(temporary, rows, kinds)
+    else:
+        _write_dataset(path, rows, kinds)
+
+
+def _write_parquet(path: Path, rows: Iterable[Row], kinds: dict[str, str]) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    text = pyarrow.string()
+    types = {
+        "text": text,
+        "chat": pyarrow.list_(pyarrow.struct([("role", text), ("content", text)])),
+        "turns": pyarrow.list_(pyarrow.struct([(name, text) for name in Turn._fields])),
+    }
+    schema = pyarrow.schema([(name, types[kind]) for name, kind in kinds.items()])
+    rows = iter(rows)
+    with pyarrow.parquet.ParquetWriter(path, schema) as file:
+        while batch := list(islice(rows, BATCH)):
+            file.write_batch(pyarrow.RecordBatch.from_pylist(batch, schema))
+
+
+def _write_dataset(path: Path, rows: Iterable[Row], kinds: dict[str, str]) -> None:
+    import datasets
+
+    with TemporaryDirectory() as folder, replacing_folder(path) as temporary:
+        _write_parquet(Path(folder) / "rows.parquet", rows, kinds)
+        made = datasets.Dataset.from_parquet(str(Path(folder) / "rows.parquet"), cache_dir=folder)
+        made.save_to_disk(str(temporary))

@@ -119,9 +119,15 @@ def fault(record: Record, rules: Rules) -> str | None:
         return "contradicts the feedback"
     if not record["won"]:
         return "lost"
-    if any(false_statements(turn.text, history[:number]) for number, turn in enumerate(history)):
+    if stated_false(record):
         return "false statement"
     return None
+
+
+def stated_false(record: Record) -> int:
+    """False statements in the thinking of all turns of a game."""
+    history = history_of(record)
+    return sum(len(false_statements(turn.text, history[:number])) for number, turn in enumerate(history))
 
 
 def select(games: Sequence[Record], keep: int, rules: Rules) -> tuple[list[Record], Counter[str]]:
@@ -232,6 +238,22 @@ def teach(
     return taught._replace(about={"model": config.teacher_model, **taught.about, **used})
 
 
+def write_summary(folder: Path, name: str, table: Sequence[tuple]) -> None:
+    """Write rows of `COLUMNS` (dropped: a Counter of reasons) as `<name>.csv`, and the secrets that were won
+    at least once and never as `<name>_won.txt` and `<name>_lost.txt`."""
+    with (
+        replacing(folder / f"{name}.csv") as temporary,
+        open(temporary, "w", encoding="utf-8", newline="") as file,
+    ):
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(COLUMNS)
+        for *line, dropped in table:
+            rows.writerow([*line, "; ".join(f"{reason}: {n}" for reason, n in sorted(dropped.items()))])
+    for ending, wanted in (("won", True), ("lost", False)):
+        chosen = [secret for secret, _, _, won, *_ in table if bool(won) == wanted]
+        write_text(folder / f"{name}_{ending}.txt", "".join(f"{secret}\n" for secret in chosen))
+
+
 def choose(
     games: dict[str, list[Record]], secrets: dict[str, list[str]], rules: Rules, keep: int, folder: Path
 ) -> Taught:
@@ -244,17 +266,8 @@ def choose(
             rows[PART_FILES[part]] += [row for game in kept for row in rows_of(game, rules)]
             dropped.update(why)
             won = [game["n_guesses"] for game in of_secret if game["won"]]
-            reasons = "; ".join(f"{reason}: {n}" for reason, n in sorted(why.items()))
-            fewest = min(won, default="")
-            table.append((secret, part, len(of_secret), len(won), len(kept), fewest, reasons))
-    with (
-        replacing(folder / "teacher.csv") as temporary,
-        open(temporary, "w", encoding="utf-8", newline="") as file,
-    ):
-        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *table])
-    for name, wanted in (("won", True), ("lost", False)):
-        chosen = [secret for secret, _, _, won, *_ in table if bool(won) == wanted]
-        write_text(folder / f"teacher_{name}.txt", "".join(f"{secret}\n" for secret in chosen))
+            table.append((secret, part, len(of_secret), len(won), len(kept), min(won, default=None), why))
+    write_summary(folder, "teacher", table)
     if not rows["sft"]:
         why = ", ".join(f"{reason}: {n}" for reason, n in sorted(dropped.items()))
         raise ValueError(f"no game of the teacher is worth learning ({why or 'none was played'})")
@@ -265,5 +278,6 @@ def choose(
         "secrets_won": sum(bool(line[3]) for line in table),
         "secrets": len(table),
         "dropped": dict(sorted(dropped.items())),
+        "false_statements": sum(map(stated_false, chain(*games.values()))),
     }
     return Taught(rows, list(chain(*games.values())), about)

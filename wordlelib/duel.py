@@ -13,7 +13,7 @@ from wordlelib.prompts import parse_guess
 from wordlelib.rules import Rules, rules_for
 from wordlelib.runs import project_path
 from wordlelib.solver import Solver
-from wordlelib.words import Words, load_words
+from wordlelib.words import Words, capitals, load_words
 
 YOU, SOLVER, STUDENT = "you", "greedy solver", "embedded student"
 
@@ -33,7 +33,7 @@ def refusal(text: str, game: Game) -> str:
         return f"A guess has {rules.length} letters {rules.alphabet}."
     verdict = judge(guess, game.history, game.words, rules)
     if verdict == "not_a_word":
-        return f"{guess.upper()} is not in the list of {len(game.words.allowed):,} words."
+        return f"{capitals(guess)} is not in the list of {len(game.words.allowed):,} words."
     if verdict == "hard_mode":
         return f"Hard mode: {hard_mode_violation(guess, game.history)}."
     return ""
@@ -43,11 +43,11 @@ def advice_html(solver: Solver, history: History, shown: int = 8) -> str:
     """The solver's advice: how many words fit, some of them, and the best guess with its bits."""
     words = solver.consistent_words(history)
     best, bits = solver.best_guess(history)
-    some = ", ".join(word.upper() for word in words[:shown]) + (", …" if len(words) > shown else "")
+    some = ", ".join(capitals(word) for word in words[:shown]) + (", …" if len(words) > shown else "")
     fit = f"{len(words):,} words fit" if len(words) != 1 else "1 word fits"
     return (
         f"<div>{fit} all feedback: {escape(some)}</div>"
-        f"<div>Best guess: <b>{escape(best.upper())}</b>, {bits:.2f} bits on average.</div>"
+        f"<div>Best guess: <b>{escape(capitals(best))}</b>, {bits:.2f} bits on average.</div>"
     )
 
 
@@ -120,7 +120,7 @@ class Duel:
         if self.mine.won:
             self.message = f"Won in {len(self.mine.history)}."
         elif self.mine.done:
-            self.message = f"Lost: the word was {self.mine.secret.upper()}."
+            self.message = f"Lost: the word was {capitals(self.mine.secret)}."
         return True
 
     def _let_play(self) -> bool:

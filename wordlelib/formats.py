@@ -10,16 +10,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import replace
 from itertools import chain, groupby, islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
-from wordlelib.containers import BATCH, Bad, read_rows, readable
-from wordlelib.data import TRACE_COLUMNS, Chat, Data, Row, write_jsonl
-from wordlelib.game import History, Turn, encode_history, judge, score, take_turn
+from wordlelib.containers import BATCH, Bad, read_rows, readable, write_rows
+from wordlelib.data import TRACE_COLUMNS, Chat, Data, Row
+from wordlelib.game import History, Turn, encode_history
 from wordlelib.notations import (
     LINE,
     as_word,
@@ -31,13 +29,21 @@ from wordlelib.notations import (
     text_history,
 )
 from wordlelib.prompts import END_THINK, THINK, is_well_formed, messages, parse_guess
+from wordlelib.records import (
+    NAMES,
+    REMEMBERED,
+    Record,
+    Report,
+    checker,
+    game_turns,
+    over,
+    read_thinking,
+    told,
+)
 from wordlelib.rules import Rules, require_wordle, rules_for
 from wordlelib.runs import replacing, replacing_folder
-from wordlelib.solver import pattern_matrix
+from wordlelib.selection import by_word, write_words
 from wordlelib.words import Words, capitals, load_words
-
-REMEMBERED = 1_000_000  # different rows among which repeats are noticed: a bound on memory
-EXAMPLES = 3  # disagreements that a report shows
 
 # What is written of each form; kinds: text, chat (role and content), turns.
 FORMS = {
@@ -69,66 +75,19 @@ KEYS = {
     "traces": ("secret", "turn", "guess", "feedback"),
     "states": ("prompt", "secret"),
 }
-
-
-class Record(NamedTuple):
-    """One row, whatever its form.
-
-    number: of the row in its source, from 1. history: the turns before the completion, with their
-    texts where the form has them; a whole game has all its turns there and no completion.
-    secret, completion: None where the row does not say. prompt: the original text, as a chat or a
-    string, None where the form has none. word_list: as named by predibase/wordle-grpo.
-    """
-
-    number: int
-    history: History
-    secret: str | None = None
-    completion: str | None = None
-    prompt: Chat | str | None = None
-    word_list: str = ""
-
-
-@dataclass
-class Report:
-    """What was read and what became of it. `made`: rows written, or that would be without a target.
-
-    left_out: rows by reason. first: the first row of each reason. turns: feedback compared with our
-    scorer. disagreements: of these, other feedback than ours; `repeated` of them in a guess or
-    secret that repeats a letter.
-    """
-
-    source: str
-    form: str = ""
-    rows: int = 0
-    made: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)
-    first: dict[str, str] = field(default_factory=dict)
-    turns: int = 0
-    disagreements: int = 0
-    repeated: int = 0
-    examples: list[str] = field(default_factory=list)
-
-    @property
-    def kept(self) -> int:
-        """Rows that nothing was said against."""
-        return self.rows - self.left_out.total()
-
-    def leave_out(self, number: int, why: Bad) -> None:
-        """Count a row that is not kept."""
-        self.left_out[why.kind] += 1
-        self.first.setdefault(why.kind, f"row {number}: {why}")
-
-    def __str__(self) -> str:
-        lines = [f"{self.source}: {self.rows:,} rows of the form {self.form}, {self.kept:,} kept"]
-        lines += [f"  {n:,} left out, {self.first[kind]}" for kind, n in self.left_out.most_common()]
-        if self.disagreements:
-            lines.append(
-                f"  feedback of {self.disagreements:,} of {self.turns:,} turns is not that of the secret "
-                f"({self.repeated:,} with a repeated letter), such as {'; '.join(self.examples)}"
-            )
-        if self.kept > REMEMBERED:
-            lines.append(f"  repeated rows were looked for among the first {REMEMBERED:,} different ones")
-        return "\n".join(lines)
+WHOLE = ("turns", "games", "traces")  # one row, or some in CSV, is a game
+# What else is read of them, or says nothing new; parts: keys within messages and turns.
+_GAME = ("secret", "word")
+_STATE = (*_GAME, "history", "past_guess_history", "word_list")
+READ = {
+    **dict.fromkeys(KEYS, _STATE),
+    "predibase": (*_GAME, "word_list", "completion"),
+    "instruction": (*_STATE, "input"),
+    "turns": _GAME,
+    "games": (*_GAME, "won", "n_guesses"),
+    "traces": TRACE_COLUMNS,
+}
+PARTS = frozenset(("role", "content", *Turn._fields))
 
 
 # ---- Forms: one row as a record.
@@ -187,6 +146,15 @@ def _chat_history(chat: Chat, rules: Rules) -> History:
     return text_history(asked[-1], rules) if asked else ()
 
 
+def _with_texts(history: History, chat: Chat, rules: Rules) -> History:
+    """The turns of a column, which has no texts, with those of a growing chat if it is the same game."""
+    said = [message["content"] for message in chat if message["role"] == "assistant"]
+    guesses = [parse_guess(text, rules.length, rules.alphabet).guess for text in said]
+    if guesses != [turn.guess for turn in history]:
+        return history
+    return tuple(turn._replace(text=text) for turn, text in zip(history, said, strict=True))
+
+
 def _secret(row: Row, rules: Rules) -> str | None:
     names = [name for name in ("secret", "word") if row.get(name) not in (None, "")]
     if not names:
@@ -207,7 +175,7 @@ def _chat_record(number: int, row: Row, prompt: str, answer: str | None, rules: 
         chat.pop()  # the beginning of the answer, written for the model
     if answer and isinstance(row.get(answer), str):
         completion = _text(row, answer)
-    elif answer and row.get(answer) is not None:
+    elif answer and row.get(answer) not in (None, []):
         chat += _chat(row, answer)
         whole = whole or len(row[answer]) > 1
         if not whole:
@@ -218,7 +186,11 @@ def _chat_record(number: int, row: Row, prompt: str, answer: str | None, rules: 
     given = next(
         (row[name] for name in ("history", "past_guess_history") if isinstance(row.get(name), str)), None
     )
-    history = column_history(given, rules) if given is not None else _chat_history(chat, rules)
+    history = (
+        _chat_history(chat, rules)
+        if given is None
+        else _with_texts(column_history(given, rules), chat, rules)
+    )
     word_list = row.get("word_list")
     word_list = word_list if isinstance(word_list, str) else ""
     return Record(number, history, _secret(row, rules), completion, original, word_list)
@@ -226,7 +198,8 @@ def _chat_record(number: int, row: Row, prompt: str, answer: str | None, rules: 
 
 def _answer_record(number: int, row: Row, rules: Rules) -> Record:
     """An answer that is one word is the secret, as in sets for RL; any other is the completion."""
-    word = as_word(_text(row, "answer"), rules.length, rules.alphabet)
+    given = row["answer"]
+    word = None if given is None else as_word(_text(row, "answer"), rules.length, rules.alphabet)
     record = _chat_record(number, row, "prompt", None if word else "answer", rules)
     return record._replace(secret=word) if word else record
 
@@ -320,13 +293,37 @@ def read(path: str | Path, rules: Rules, report: Report) -> Iterator[Record]:
                 f"{path}, row {number}: no known form has the columns {names}; known are {forms}"
             )
         report.form = form
-        rows = chain(held, rows)
+        rows = _noting_unread(chain(held, rows), report)
         for number, row in _by_game(rows) if form == "traces" else rows:
             report.rows += 1
             try:
                 yield _record(number, row, form, rules)
             except Bad as why:
                 report.leave_out(number, why)
+
+
+def _noting_unread(rows: Iterable[tuple[int | str, Row | Bad]], report: Report) -> Iterator:
+    """The rows, while their columns that no reader looks at are counted by name."""
+    known = frozenset((*KEYS[report.form], *READ[report.form]))
+    for number, row in rows:
+        for name in _unread(row, known) if isinstance(row, dict) else ():
+            if name in report.unread or len(report.unread) < NAMES:
+                report.unread[name] += 1
+        yield number, row
+
+
+def _filled(row: Row, known: frozenset[str]) -> set[str]:
+    return {name for name, value in row.items() if name not in known and value not in (None, "", [], {})}
+
+
+def _unread(row: Row, known: frozenset[str]) -> set[str]:
+    """The names of columns, and of keys within messages and turns, that hold something nobody reads."""
+    names = _filled(row, known)
+    for name, value in row.items():
+        for part in value if name in known and isinstance(value, list) else ():
+            if isinstance(part, dict):
+                names.update(f"{name}.{key}" for key in _filled(part, PARTS))
+    return names
 
 
 def _record(number: int, row: Row | Bad, form: str, rules: Rules) -> Record:
@@ -338,83 +335,7 @@ def _record(number: int, row: Row | Bad, form: str, rules: Rules) -> Record:
     return READERS[form](number, row, rules)
 
 
-# ---- Checks by the game.
-
-
-def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Record]:
-    """A function that returns a record with all feedback known, or raises `Bad` with the reason.
-
-    Feedback that the row gives is compared with that of its secret; without a secret some allowed
-    word must fit it.
-    """
-    green = "G" * rules.length
-    scored = lru_cache(maxsize=1 << 16)(score)
-
-    @lru_cache(maxsize=1024)
-    def codes(guess: str):
-        return pattern_matrix([guess], words.allowed)[0]
-
-    @lru_cache(maxsize=1 << 14)
-    def possible(told: tuple[tuple[str, str], ...]) -> bool:
-        fits = True
-        for guess, feedback in told:
-            fits &= codes(guess) == sum("BYG".index(mark) * 3**i for i, mark in enumerate(feedback))
-        return bool(fits.any())
-
-    def known(turn: Turn, record: Record) -> Turn:
-        """The turn with its feedback, compared with ours."""
-        if not record.secret:
-            if not turn.feedback:
-                raise Bad("neither feedback nor a secret to score a guess", repr(turn.guess))
-            return turn
-        ours = scored(turn.guess, record.secret)
-        if not turn.feedback:
-            return turn._replace(feedback=ours)
-        report.turns += 1
-        if turn.feedback != ours:
-            report.disagreements += 1
-            report.repeated += min(len(set(turn.guess)), len(set(record.secret))) < rules.length
-            if len(report.examples) < EXAMPLES:
-                report.examples.append(
-                    f"row {record.number}: {turn.guess} for {record.secret} is {ours}, not {turn.feedback}"
-                )
-        return turn
-
-    def require_legal(guess: str, verdict: str, history: Iterable[Turn]) -> None:
-        if (ours := judge(guess, history, words, rules)) != verdict:
-            said = {"not_a_word": "guess is not a word of the lists", "hard_mode": "guess breaks hard mode"}
-            raise Bad(said.get(ours, "a guess is marked invalid that the game takes"), repr(guess))
-
-    def check(record: Record) -> Record:
-        if record.secret and record.secret not in words.dictionary:
-            raise Bad("secret is not a word of the lists", repr(record.secret))
-        if len(record.history) + (record.completion is not None) > rules.turns:
-            raise Bad(f"more turns than the {rules.turns} of the game", len(record.history))
-        history: list[Turn] = []
-        before = report.disagreements
-        for turn in record.history:
-            if history and history[-1].feedback == green:
-                raise Bad("turns go on after a win", repr(history[-1].guess))
-            if turn.guess:
-                require_legal(turn.guess, turn.rule, history)
-                turn = known(turn, record) if turn.rule == "ok" else turn
-            history.append(turn)
-        if record.secret and report.disagreements > before:
-            raise Bad("feedback contradicts the secret", repr(record.secret))
-        if not record.secret:
-            told = tuple((turn.guess, turn.feedback) for turn in history if turn.feedback)
-            if told and not possible(told):
-                raise Bad("feedback fits no word of the lists", told)
-        if record.completion is not None:
-            if history and history[-1].feedback == green:
-                raise Bad("turns go on after a win", repr(history[-1].guess))
-            guess, reason = parse_guess(record.completion, rules.length, rules.alphabet)
-            if guess is None:
-                raise Bad("no guess in the completion", reason)
-            require_legal(guess, "ok", history)
-        return record._replace(history=tuple(history))
-
-    return check
+# ---- Rows that pass every check.
 
 
 def _hashable(prompt: Chat | str | None) -> object:
@@ -423,17 +344,26 @@ def _hashable(prompt: Chat | str | None) -> object:
     )
 
 
-def records(path: str | Path, words: Words, rules: Rules, report: Report) -> Iterator[Record]:
-    """The records of a file that pass every check and repeat no earlier one; the rest is in `report`."""
+def records(
+    path: str | Path, words: Words, rules: Rules, report: Report, held_out: frozenset[str] = frozenset()
+) -> Iterator[Record]:
+    """The records of a file that pass every check and repeat no earlier one; the rest is in `report`.
+
+    Those of a secret that is `held_out` are left out; records without a secret cannot be told.
+    """
     check, seen = checker(words, rules, report), set()
     for record in read(path, rules, report):
         try:
+            if record.secret in held_out:
+                raise Bad("secret is held out or for validation", repr(record.secret))
             record = check(record)
             key = hash((record.secret, record.history, record.completion, _hashable(record.prompt)))
             if key in seen:
                 raise Bad("the row repeats an earlier one")
         except Bad as why:
             report.leave_out(record.number, why)
+            if report.form in WHOLE and record.secret in words.dictionary and record.secret not in held_out:
+                report.drop(record.secret, why.kind)
             continue
         if len(seen) < REMEMBERED:
             seen.add(key)
@@ -502,12 +432,20 @@ def _past_guesses(history: History) -> str:
     return repr([[capitals(turn.guess), text] for turn, text in zip(history, shown, strict=True)])
 
 
-def _game_turns(record: Record, words: Words, rules: Rules) -> History:
-    if record.completion is None:
-        return record.history
-    parsed = parse_guess(record.completion, rules.length, rules.alphabet)
-    last = take_turn(*parsed, record.completion, record.secret, record.history, words, rules)
-    return (*record.history, last)
+def _has_texts(record: Record) -> bool:
+    """Whether all that was written in the turns is known, and no prompt shows them otherwise."""
+    texts = [turn.text for turn in record.history if turn.guess]
+    return record.prompt is None and bool(texts) and all(texts)
+
+
+def _game_chat(record: Record, rules: Rules) -> Chat:
+    """A game as one chat that grows by the texts of its turns, letter by letter."""
+    chat = messages(record.history, replace(rules, history="chat"))
+    for message, turn in zip(chat[2::2], record.history, strict=True):
+        message["content"] = turn.text
+    if over(record.history, rules):
+        chat[-1]["content"] = chat[-1]["content"].splitlines()[0]  # there is no next turn
+    return chat
 
 
 def written(record: Record, form: str, words: Words, rules: Rules) -> Row:
@@ -520,7 +458,7 @@ def written(record: Record, form: str, words: Words, rules: Rules) -> Row:
     if form == "sft":
         return _sft_row(record, rules)
     if form in ("turns", "traces"):
-        turns = [turn._asdict() for turn in _game_turns(record, words, rules)]
+        turns = [turn._asdict() for turn in game_turns(record, words, rules)]
         return {"word": record.secret, "turns": turns}
     if form == "predibase":
         return {
@@ -535,6 +473,8 @@ def written(record: Record, form: str, words: Words, rules: Rules) -> Row:
         row = {"prompt": chat, "completion": _said(said)}
     elif form == "messages":
         chat, said = _parted(record, rules)
+        if _has_texts(record):
+            chat = _game_chat(record, rules)
         row = {"messages": chat + (_said(said) if said is not None else [])}
     else:
         names = tuple(FORMS[form])
@@ -549,17 +489,20 @@ def _states(record: Record, form: str, rules: Rules) -> Iterator[Record]:
     if form in ("turns", "traces"):
         yield record
         return
+    ended = record.completion is None and over(record.history, rules)
+    if form == "messages" and _has_texts(record):
+        *before, last = record.history
+        answer = ended and last.feedback is not None
+        yield record._replace(history=tuple(before), completion=last.text) if answer else record
+        return
     answered = [i for i, turn in enumerate(record.history) if turn.text and turn.feedback is not None]
     if record.completion is None or form == "sft":
         for i in answered:
             yield record._replace(history=record.history[:i], completion=record.history[i].text, prompt=None)
-    over = len(record.history) >= rules.turns or (
-        record.history and record.history[-1].feedback == "G" * rules.length
-    )
-    if record.completion is not None or not (answered or over):
+    if record.completion is not None or not (answered or ended):
         yield record
     elif not answered:
-        raise Bad("a finished game without the player's texts leaves nothing to learn from")
+        raise Bad("a finished game without a legal guess leaves nothing to learn from")
 
 
 def made(kept: Iterable[Record], form: str, words: Words, rules: Rules, report: Report) -> Iterator[Row]:
@@ -567,10 +510,13 @@ def made(kept: Iterable[Record], form: str, words: Words, rules: Rules, report: 
     seen = set()
     for record in kept:
         try:
-            rows = [written(state, form, words, rules) for state in _states(record, form, rules)]
+            game = record if form in ("turns", "traces") else told(record, rules)
+            rows = [written(state, form, words, rules) for state in _states(game, form, rules)]
         except Bad as why:
             report.leave_out(record.number, why)
             continue
+        pairs = zip(game.history, record.history, strict=True)
+        report.guesses_alone += sum(shown.text != turn.text for shown, turn in pairs)
         for row in rows:
             # Whole games, and chats that grow, share their first turns.
             if form == "sft" and (key := hash(json.dumps(row))) in seen:
@@ -585,40 +531,36 @@ def _columns(form: str) -> dict[str, str]:
     return FORMS[form] | (dict.fromkeys(("secret", "history"), "text") if form in SILENT else {})
 
 
-def _write_parquet(path: Path, rows: Iterator[Row], form: str) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
-    text = pyarrow.string()
-    kinds = {
-        "text": text,
-        "chat": pyarrow.list_(pyarrow.struct([("role", text), ("content", text)])),
-        "turns": pyarrow.list_(pyarrow.struct([(name, text) for name in Turn._fields])),
-    }
-    schema = pyarrow.schema([(name, kinds[kind]) for name, kind in _columns(form).items()])
-    with pyarrow.parquet.ParquetWriter(path, schema) as file:
-        while batch := [row for row, _ in zip(rows, range(BATCH), strict=False)]:
-            file.write_batch(pyarrow.RecordBatch.from_pylist(batch, schema))
+def _trace_rows(number: int, game: Row, rules: Rules) -> Iterator[Row]:
+    turns = game["turns"]
+    won = bool(turns) and turns[-1]["feedback"] == "G" * rules.length
+    about = {"game": number, "secret": game["word"], "won": won, "n_guesses": len(turns)}
+    return ({**about, **turn, "turn": place} for place, turn in enumerate(turns, 1))
 
 
 def _write_traces(path: Path, games: Iterable[Row], rules: Rules) -> None:
-    with open(path, "w", encoding="utf-8", newline="") as file:
+    with (
+        replacing(path) as temporary,
+        open(temporary, "w", encoding="utf-8", newline="") as file,
+    ):
         table = csv.DictWriter(file, TRACE_COLUMNS, lineterminator="\n")
         table.writeheader()
         for number, game in enumerate(games, 1):
-            turns = game["turns"]
-            won = bool(turns) and turns[-1]["feedback"] == "G" * rules.length
-            about = {"game": number, "secret": game["word"], "won": won, "n_guesses": len(turns)}
-            table.writerows({**about, **turn, "turn": place} for place, turn in enumerate(turns, 1))
+            table.writerows(_trace_rows(number, game, rules))
 
 
-def _write_dataset(path: Path, rows: Iterator[Row], form: str) -> None:
-    import datasets
-
-    with TemporaryDirectory() as folder, replacing_folder(path) as temporary:
-        _write_parquet(Path(folder) / "rows.parquet", rows, form)
-        made = datasets.Dataset.from_parquet(str(Path(folder) / "rows.parquet"), cache_dir=folder)
-        made.save_to_disk(str(temporary))
+def _write_words(folder: Path, games: Iterable[Row], rules: Rules) -> None:
+    """One file a word, as `<word>.csv`: its games, wherever they stand in the source."""
+    written: Counter[str] = Counter()
+    with replacing_folder(folder) as temporary:
+        for game in games:
+            written[game["word"]] += 1
+            number = written[game["word"]]
+            with open(temporary / f"{game['word']}.csv", "a", encoding="utf-8", newline="") as file:
+                table = csv.DictWriter(file, TRACE_COLUMNS, lineterminator="\n")
+                if number == 1:
+                    table.writeheader()
+                table.writerows(_trace_rows(number, game, rules))
 
 
 def _require_writable(target: Path, form: str) -> None:
@@ -627,21 +569,33 @@ def _require_writable(target: Path, form: str) -> None:
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{target.parent}: no such folder to write {target.name} to")
     if target.suffix not in (".jsonl", ".parquet", ".csv", ""):
-        raise ValueError(f"{target}: end it with .jsonl, .parquet or .csv, or name a folder for `datasets`")
-    if (form == "traces") != (target.suffix == ".csv"):
+        raise ValueError(f"{target}: end it with .jsonl, .parquet or .csv, or name a folder")
+    if form == "traces" and target.suffix in (".jsonl", ".parquet"):
+        raise ValueError(
+            f"{target}: the form traces is written as .csv, or as a folder with one CSV file a word"
+        )
+    if form != "traces" and target.suffix == ".csv":
         raise ValueError(f"{target}: the form traces, and no other, is written as .csv")
 
 
 def convert(
-    source: str | Path, target: str | Path | None = None, form: str = "sft", data: Data | None = None
+    source: str | Path,
+    target: str | Path | None = None,
+    form: str = "sft",
+    data: Data | None = None,
+    *,
+    keep: int = 0,
+    summary: str | Path | None = None,
 ) -> Report:
     """Check `source` and write its good rows to `target` in a form of `FORMS`; None only checks.
 
     The ending of `target` chooses the container: `.jsonl`, `.parquet`, `.csv` (traces), none for a
-    folder of `datasets`. data: an opened data folder whose lists, rules and split hold, else the
-    shipped lists; then no row of a validation or held-out secret is kept. The form `sft` needs it. Raises
-    FileNotFoundError and ValueError for a source or target that does not fit, and ValueError when no
-    row is left.
+    folder of `datasets` or, of traces, of one CSV file a word. data: an opened data folder whose lists, rules
+    and split hold, else the shipped lists; then no row of a validation or held-out secret is kept. The form
+    `sft` needs it. keep: of each secret at most so many finished games, the shortest of those that
+    `distil.fault` says nothing against, in the order of their secrets; 0 takes every row. summary: a folder
+    for the games by secret (`selection.write_words`). Raises FileNotFoundError and ValueError for a
+    source, target or summary that does not fit, and ValueError when no row is left.
     """
     source, target = Path(source), Path(target) if target else None
     if target:
@@ -655,40 +609,35 @@ def convert(
                 f"{data.folder}: under lexicon: train no text may name a held-out word; texts of others may "
                 "hide one; use data made with lexicon: full"
             )
+    if keep < 0:
+        raise ValueError(f"keep is {keep}: use a number of games of each secret, or 0 for all rows")
     words = data.words if data else load_words()
     rules = data.rules if data else rules_for(words)
     require_wordle(rules, "a conversion")
     report = Report(str(source))
-    kept = records(source, words, rules, report)
-    if data:
-        kept = _of_training(kept, data, report)
+    held_out = frozenset(data.split.val + data.split.test) if data else frozenset()
+    kept = (read_thinking(record, report) for record in records(source, words, rules, report, held_out))
+    kept = by_word(kept, keep, words, rules, report)
     if target is None:
-        for _ in kept:
-            pass
-        return report
-    rows = made(kept, form, words, rules, report)
-    if (first := next(rows, None)) is None:
+        report.made = sum(1 for _ in kept)
+    else:
+        _write(made(kept, form, words, rules, report), target, form, rules)
+    if summary and (report.made or report.words):
+        write_words(Path(summary), report, "train" if data else "")
+    if target and not report.made:
         why = next(iter(report.first.values()), "no turn has a text")
         raise ValueError(f"{source}: none of {report.rows:,} rows can be written as {form}; {why}")
-    rows = chain([first], rows)
-    if target.suffix == ".jsonl":
-        write_jsonl(target, rows)
-    elif target.suffix == "":
-        _write_dataset(target, rows, form)
-    else:
-        with replacing(target) as temporary:
-            if form == "traces":
-                _write_traces(temporary, rows, rules)
-            else:
-                _write_parquet(temporary, rows, form)
     return report
 
 
-def _of_training(kept: Iterable[Record], data: Data, report: Report) -> Iterator[Record]:
-    """Records of other than training secrets left out; those without a secret cannot be told."""
-    held_out = frozenset(data.split.val + data.split.test)
-    for record in kept:
-        if record.secret in held_out:
-            report.leave_out(record.number, Bad("secret is held out or for validation", repr(record.secret)))
-        else:
-            yield record
+def _write(rows: Iterator[Row], target: Path, form: str, rules: Rules) -> None:
+    """Write the rows; nothing where there are none."""
+    if (first := next(rows, None)) is None:
+        return
+    rows = chain([first], rows)
+    if form != "traces":
+        write_rows(target, rows, _columns(form))
+    elif target.suffix:
+        _write_traces(target, rows, rules)
+    else:
+        _write_words(target, rows, rules)

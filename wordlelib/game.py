@@ -12,7 +12,7 @@ from functools import lru_cache, singledispatch
 from typing import NamedTuple
 
 from wordlelib.rules import Rules
-from wordlelib.words import Words
+from wordlelib.words import Words, capitals
 
 ABSENT, PRESENT, CORRECT = "B", "Y", "G"
 WON = "won"  # what a game without a secret word says of the move that wins it
@@ -114,10 +114,10 @@ def hard_mode_violation(guess: str, history: Iterable[Turn]) -> str | None:
     known = knowledge(history, len(guess))
     for place, (letter, placed) in enumerate(zip(guess, known.pattern, strict=True), 1):
         if placed not in ("_", letter):
-            return f"letter {place} must be {placed.upper()}"
+            return f"letter {place} must be {capitals(placed)}"
     for letter, copies in known.least.items():
         if guess.count(letter) < copies:
-            return f"guess must contain {letter.upper()}" + (f" {copies} times" if copies > 1 else "")
+            return f"guess must contain {capitals(letter)}" + (f" {copies} times" if copies > 1 else "")
     return None
 
 

@@ -18,6 +18,7 @@ from wordlelib import boards, data, evaluate, runs, widgets
 from wordlelib.boards import Record
 from wordlelib.rules import Rules, require_wordle
 from wordlelib.solver import Solver
+from wordlelib.words import capitals
 
 STAGE, PAGE = "04_eval", "games.html"
 BEFORE, AFTER = "sft", "grpo"  # players whose games tell what a step of training changed
@@ -203,7 +204,7 @@ class Replay:
             "turns": self.solver.rules.turns,
             "blank": boards.blank_row(self.solver.rules.length),
             "players": [boards.visible(name, 80) for name in self.players],
-            "secrets": self.secrets,
+            "secrets": list(map(capitals, self.secrets)),
             "games": games,
             "of_secret": of_secret,
             "views": self.views(),

@@ -2,7 +2,7 @@
 
 A stated word is one spelled out in the thinking (`S H A R P`), as the completions of training have it, or
 under rules with thinking `words` one that stands between semicolons.
-`false_statements` reads plain English about letters. Thinking in other forms is not judged.
+`false_statements` reads plain English about letters (`statements`). Thinking in other forms is not judged.
 """
 
 import re
@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from wordlelib.evaluate import history_of
-from wordlelib.game import CORRECT, History, Turn, is_consistent, knowledge
+from wordlelib.game import CORRECT, History, Knowledge, Turn, is_consistent, knowledge
 from wordlelib.prompts import END_THINK, THINK
 from wordlelib.solver import Solver
+from wordlelib.statements import SPELLED, Claim, claims
 
-SPELLED = re.compile(r"(?<![^\W\d_])[^\W\d_](?: [^\W\d_])+(?![^\W\d_])")
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -31,51 +31,47 @@ def stated_words(text: str, form: str = "spelled") -> list[str]:
     return [found.replace(" ", "").lower() for found in SPELLED.findall(thinking)]
 
 
-_LETTER = r"(?<![^\W_])['\"*]*(?P<letter>[^\W\d_])['\"*]*(?![^\W_])"
-_PLACE = r"(?:position|place|spot|slot)\s+(?P<place>\d+)"
-_CLAIMS = {
-    "absent": rf"{_LETTER}\s+is\s+(?:absent|gr[ae]y|not\s+in\s+the\s+(?:secret\s+)?word)\b",
-    "present": rf"{_LETTER}\s+is\s+(?:present|yellow|in\s+the\s+(?:secret\s+)?word)\b",
-    "placed": rf"{_LETTER}\s+is\s+(?:green|correct|fixed)?\s*(?:in|at)\s+{_PLACE}",
-    "placed first": rf"{_PLACE}\s+is\s+{_LETTER}",
-}
-_STATEMENT = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _CLAIMS.items()}
-_SUPPOSED = re.compile(r"\b(?:if|whether|unless|suppose|maybe|perhaps)\b[^.;,\n]*$", re.IGNORECASE)
-
-
 def false_statements(text: str, history: History) -> list[str]:
-    """What the thinking says of letters that the feedback so far contradicts; total on any text.
+    """What the thinking says of letters that the feedback so far contradicts, in order; total on any text.
 
-    Statements such as `A is absent`, `B is in the word`, `C is in position 2`, `position 2 is C`. What is
-    only supposed (`if A is absent`) says nothing, and what feedback leaves open is not false.
+    Statements such as `A is absent`, `no R or T`, `B is in the word`, `C is in position 2`, `D must be third`
+    (`statements.claims`). What feedback leaves open is not false.
     """
-    thinking = text.rpartition(END_THINK)[0]
-    length = len(next((turn.guess for turn in history if turn.feedback), ""))
-    known, found = knowledge(history, length), []
+    told = [turn for turn in history if turn.feedback]
+    guesses = {turn.guess for turn in told}
+    known = knowledge(told, len(told[0].guess) if told else 0)
     barred = {
         (letter, place)
-        for turn in history
-        if turn.feedback
+        for turn in told
         for place, (letter, mark) in enumerate(zip(turn.guess, turn.feedback, strict=True), 1)
         if mark != CORRECT
     }
-    for name, pattern in _STATEMENT.items():
-        for claim in pattern.finditer(thinking):
-            if _SUPPOSED.search(thinking[: claim.start()]):
-                continue
-            letter = claim["letter"].lower()
-            if name == "absent":
-                false = letter in known.least
-            elif name == "present":
-                false = letter in known.absent
-            else:
-                place = int(claim["place"][:3])
-                placed = known.pattern[place - 1 : place] if place else ""
-                false = letter in known.absent or (letter, place) in barred
-                false |= bool(placed.strip("_")) and placed != letter
-            if false:
-                found.append(claim[0])
-    return found
+    thinking = text.rpartition(END_THINK)[0].replace(THINK, "\n")
+    return [
+        claim.said
+        for claim in claims(thinking, guesses)
+        if any(_is_false(claim, letter, known, barred) for letter in claim.letters)
+    ]
+
+
+def _is_false(claim: Claim, letter: str, known: Knowledge, barred: set[tuple[str, int]]) -> bool:
+    length, least = len(known.pattern), known.least.get(letter, 0)
+    most = min(known.most.get(letter, length), length - sum(known.least.values()) + least)
+    if claim.kind == "absent":
+        return least >= claim.copies
+    if claim.kind == "marked":
+        return least > 0 and letter not in known.most
+    if claim.kind == "present":
+        return most < claim.copies
+    green = {place for place, placed in enumerate(known.pattern, 1) if placed == letter}
+    open_places = {
+        p for p, placed in enumerate(known.pattern, 1) if placed == "_" and (letter, p) not in barred
+    }
+    able = green | open_places if len(green) < most else green
+    named = {length if place == -1 else place for place in claim.places} & set(range(1, length + 1))
+    if claim.kind == "at":
+        return not named <= able
+    return not named.isdisjoint(able if len(able) == least else green)
 
 
 class Calibration(NamedTuple):

@@ -73,7 +73,7 @@ function replay(el, host) {
     const secrets = [...new Set(chosen().map((number) => of(number)[0]))];
     // a view by rank starts with its first game, others keep the secret where they can
     const kept = secrets.includes(Number(secret.value)) && secret.value !== "" && !data.ranked.includes(view.value);
-    fill(secret, secrets.map((s) => [s, data.secrets[s].toUpperCase()]), kept ? secret.value : secrets[0] ?? "");
+    fill(secret, secrets.map((s) => [s, data.secrets[s]]), kept ? secret.value : secrets[0] ?? "");
     draw();
   }
 
@@ -162,7 +162,7 @@ function replay(el, host) {
     if (answer.ranked) {
       ranked = answer.ranked;
       const secrets = [...new Set(ranked.map((number) => of(number)[0]))];
-      fill(secret, secrets.map((s) => [s, data.secrets[s].toUpperCase()]), secrets[0] ?? "");
+      fill(secret, secrets.map((s) => [s, data.secrets[s]]), secrets[0] ?? "");
       draw();
     } else if (el.isConnected) judge(answer.judged);
   });

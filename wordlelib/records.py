@@ -1,0 +1,268 @@
+"""Rows of others as records: what they say of a game, the checks by its rules, and what became of them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+from wordlelib.containers import Bad
+from wordlelib.data import Chat
+from wordlelib.game import CORRECT, History, Turn, judge, score, take_turn
+from wordlelib.prompts import completion, parse_guess
+from wordlelib.rules import Rules
+from wordlelib.solver import pattern_matrix
+from wordlelib.thinking import false_statements
+from wordlelib.words import Words
+
+REMEMBERED = 1_000_000  # different rows among which repeats are noticed: a bound on memory
+EXAMPLES = 3  # disagreements, and false statements, that a report shows
+SHOWN_ROWS = 10  # row numbers that it shows of each reason
+NAMES = 1000  # columns that are not read whose rows are counted
+
+
+class Record(NamedTuple):
+    """One row, whatever its form.
+
+    number: of the row in its source, from 1, in a folder of files with the file's name. history: the turns
+    before the completion, with their texts where the form has them; a whole game has all its turns there and
+    no completion.
+    secret, completion: None where the row does not say. prompt: the original text, as a chat or a
+    string, None where the form has none. word_list: as named by predibase/wordle-grpo.
+    """
+
+    number: int | str
+    history: History
+    secret: str | None = None
+    completion: str | None = None
+    prompt: Chat | str | None = None
+    word_list: str = ""
+
+
+@dataclass
+class Played:
+    """The games of one secret: finished ones, and those that a check left out. kept: those that are written,
+    or would be. fewest: guesses of the shortest that was won. dropped: the others by reason."""
+
+    games: int = 0
+    won: int = 0
+    kept: int = 0
+    fewest: int | None = None
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class Report:
+    """What was read and what became of it. `made`: rows written, or that would be without a target.
+
+    left_out: rows by reason. first: what is said of the first row of each reason. numbers: the first rows
+    of each. unread: rows with something in a column that no form reads, by its name. guesses_alone: turns of
+    games without texts, of which the guess alone was written. turns: feedback compared with our scorer.
+    disagreements: of these, other feedback than ours; `repeated` of them in a guess or secret that repeats a
+    letter. texts: those read for statements about letters; false_texts of them have any that the feedback
+    contradicts, false_statements in all. words: the games by secret.
+    """
+
+    source: str
+    form: str = ""
+    rows: int = 0
+    made: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    first: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, list[int | str]] = field(default_factory=dict)
+    unread: Counter[str] = field(default_factory=Counter)
+    guesses_alone: int = 0
+    turns: int = 0
+    disagreements: int = 0
+    repeated: int = 0
+    examples: list[str] = field(default_factory=list)
+    texts: int = 0
+    false_texts: int = 0
+    false_statements: int = 0
+    false_examples: list[str] = field(default_factory=list)
+    words: dict[str, Played] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> int:
+        """Rows that nothing was said against."""
+        return self.rows - self.left_out.total()
+
+    def leave_out(self, number: int | str, why: Bad) -> None:
+        """Count a row that is not kept."""
+        self.left_out[why.kind] += 1
+        self.first.setdefault(why.kind, f"row {number}: {why}")
+        numbers = self.numbers.setdefault(why.kind, [])
+        if len(numbers) < SHOWN_ROWS:
+            numbers.append(number)
+
+    def drop(self, secret: str, reason: str) -> None:
+        """Count a game of a word that is not kept."""
+        word = self.words.setdefault(secret, Played())
+        word.games += 1
+        word.dropped[reason] += 1
+
+    def _left_out(self, kind: str) -> str:
+        count, others = self.left_out[kind], self.numbers[kind][1:]
+        more = ", …" if count > SHOWN_ROWS else ""
+        also = f" (also row {', '.join(map(str, others))}{more})" if others else ""
+        return f"  {count:,} left out, {self.first[kind]}{also}"
+
+    def _games(self) -> str:
+        played, n = self.words.values(), len(self.words)
+        games, won = sum(word.games for word in played), sum(word.won for word in played)
+        ever = sum(word.won > 0 for word in played)
+        return (
+            f"  {games:,} games of {n:,} words, {won:,} won; {ever:,} words won at least once, "
+            f"{n - ever:,} never"
+        )
+
+    def _unread(self) -> str:
+        names = [f"{name[:80]!r} ({n:,} rows)" for name, n in self.unread.most_common(SHOWN_ROWS)]
+        more = f" and {len(self.unread) - len(names):,} more" if len(self.unread) > len(names) else ""
+        return f"  columns that are not read, and lost: {', '.join(names)}{more}"
+
+    def __str__(self) -> str:
+        lines = [f"{self.source}: {self.rows:,} rows of the form {self.form}, {self.kept:,} kept"]
+        lines += [self._left_out(kind) for kind, _ in self.left_out.most_common()]
+        if self.disagreements:
+            lines.append(
+                f"  feedback of {self.disagreements:,} of {self.turns:,} turns is not that of the secret "
+                f"({self.repeated:,} with a repeated letter), such as {'; '.join(self.examples)}"
+            )
+        if self.false_statements:
+            lines.append(
+                f"  {self.false_statements:,} statements about letters in {self.false_texts:,} of "
+                f"{self.texts:,} texts are false, such as {'; '.join(self.false_examples)}"
+            )
+        if self.words:
+            lines.append(self._games())
+        if self.guesses_alone:
+            lines.append(f"  {self.guesses_alone:,} turns of games without texts, written as the guess alone")
+        if self.unread:
+            lines.append(self._unread())
+        if self.kept > REMEMBERED:
+            lines.append(f"  repeated rows were looked for among the first {REMEMBERED:,} different ones")
+        return "\n".join(lines)
+
+
+def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Record]:
+    """A function that returns a record with all feedback known, or raises `Bad` with the reason.
+
+    Feedback that the row gives is compared with that of its secret; without a secret some allowed
+    word must fit it.
+    """
+    green = "G" * rules.length
+    scored = lru_cache(maxsize=1 << 16)(score)
+
+    @lru_cache(maxsize=1024)
+    def codes(guess: str):
+        return pattern_matrix([guess], words.allowed)[0]
+
+    @lru_cache(maxsize=1 << 14)
+    def possible(told: tuple[tuple[str, str], ...]) -> bool:
+        fits = True
+        for guess, feedback in told:
+            fits &= codes(guess) == sum("BYG".index(mark) * 3**i for i, mark in enumerate(feedback))
+        return bool(fits.any())
+
+    def known(turn: Turn, record: Record) -> Turn:
+        """The turn with its feedback, compared with ours."""
+        if not record.secret:
+            if not turn.feedback:
+                raise Bad("neither feedback nor a secret to score a guess", repr(turn.guess))
+            return turn
+        ours = scored(turn.guess, record.secret)
+        if not turn.feedback:
+            return turn._replace(feedback=ours)
+        report.turns += 1
+        if turn.feedback != ours:
+            report.disagreements += 1
+            report.repeated += min(len(set(turn.guess)), len(set(record.secret))) < rules.length
+            if len(report.examples) < EXAMPLES:
+                report.examples.append(
+                    f"row {record.number}: {turn.guess} for {record.secret} is {ours}, not {turn.feedback}"
+                )
+        return turn
+
+    def require_legal(guess: str, verdict: str, history: Iterable[Turn]) -> None:
+        if (ours := judge(guess, history, words, rules)) != verdict:
+            said = {"not_a_word": "guess is not a word of the lists", "hard_mode": "guess breaks hard mode"}
+            raise Bad(said.get(ours, "a guess is marked invalid that the game takes"), repr(guess))
+
+    def check(record: Record) -> Record:
+        if record.secret and record.secret not in words.dictionary:
+            raise Bad("secret is not a word of the lists", repr(record.secret))
+        if len(record.history) + (record.completion is not None) > rules.turns:
+            raise Bad(f"more turns than the {rules.turns} of the game", len(record.history))
+        history: list[Turn] = []
+        before = report.disagreements
+        for turn in record.history:
+            if history and history[-1].feedback == green:
+                raise Bad("turns go on after a win", repr(history[-1].guess))
+            if turn.guess:
+                require_legal(turn.guess, turn.rule, history)
+                turn = known(turn, record) if turn.rule == "ok" else turn
+            history.append(turn)
+        if record.secret and report.disagreements > before:
+            raise Bad("feedback contradicts the secret", repr(record.secret))
+        if not record.secret:
+            told = tuple((turn.guess, turn.feedback) for turn in history if turn.feedback)
+            if told and not possible(told):
+                raise Bad("feedback fits no word of the lists", told)
+        if record.completion is not None:
+            if history and history[-1].feedback == green:
+                raise Bad("turns go on after a win", repr(history[-1].guess))
+            guess, reason = parse_guess(record.completion, rules.length, rules.alphabet)
+            if guess is None:
+                raise Bad("no guess in the completion", reason)
+            require_legal(guess, "ok", history)
+        return record._replace(history=tuple(history))
+
+    return check
+
+
+def over(history: History, rules: Rules) -> bool:
+    """Whether the game is won or all turns are used."""
+    return len(history) >= rules.turns or (bool(history) and history[-1].feedback == CORRECT * rules.length)
+
+
+def game_turns(record: Record, words: Words, rules: Rules) -> History:
+    """The turns of a record with a secret, its completion as the last one."""
+    if record.completion is None:
+        return record.history
+    parsed = parse_guess(record.completion, rules.length, rules.alphabet)
+    last = take_turn(*parsed, record.completion, record.secret, record.history, words, rules)
+    return (*record.history, last)
+
+
+def told(record: Record, rules: Rules) -> Record:
+    """A finished game with texts: where no turn has one, each guess as the teacher writes it.
+
+    Any other record stays as it is. Raises `Bad` when a text names another guess than its turn.
+    """
+    if record.completion is not None or not over(record.history, rules):
+        return record
+    for turn in record.history:
+        if turn.text and turn.guess != parse_guess(turn.text, rules.length, rules.alphabet).guess:
+            raise Bad("the text of a turn does not end with its guess", repr(turn.guess))
+    if any(turn.text for turn in record.history):
+        return record
+    texts = (
+        completion([turn.guess], turn.guess, rules.thinking) if turn.guess else "" for turn in record.history
+    )
+    pairs = zip(record.history, texts, strict=True)
+    return record._replace(history=tuple(turn._replace(text=text) for turn, text in pairs))
+
+
+def read_thinking(record: Record, report: Report) -> Record:
+    """The record, once the statements in its texts that its feedback contradicts are counted."""
+    for number, text in enumerate([*(turn.text for turn in record.history), record.completion]):
+        if not text:
+            continue
+        report.texts += 1
+        if false := false_statements(text, record.history[:number]):
+            report.false_texts += 1
+            report.false_statements += len(false)
+            if len(report.false_examples) < EXAMPLES:
+                report.false_examples.append(f"row {record.number}: {false[0][:80]!r}")
+    return record
