@@ -165,6 +165,15 @@ def test_regret_is_a_number_in_bits_and_in_guesses(tmp_path):
     assert heldout["above the best"] == "–" and float(heldout["bits forgone a turn"]) > 0
 
 
+def test_a_teacher_that_favours_held_out_words_is_named(tmp_path):
+    run = make_run(tmp_path / "run")
+    make_data(run)
+    assert "too good" not in markdown([run])
+    card = run / "01_data_synthesis" / "card.json"
+    card.write_text(json.dumps(json.loads(card.read_text()) | {"ties": "non_secrets"}))
+    assert "finds held-out secrets sooner than others, so their figures are too good" in markdown([run])
+
+
 def test_trained_players_of_different_runs_are_paired_and_seeds_of_one_recipe_are_not(tmp_path):
     one = make_run(tmp_path / "one", names=["sft", "greedy"])
     two = make_run(tmp_path / "two", names=["grpo", "untrained"])

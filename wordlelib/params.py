@@ -191,7 +191,7 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "ties": Param(
             str,
             "which of equally good guesses: the one made least often so far (rarest), or first words that "
-            "are no training secrets, which are never the only one left (non_secrets)",
+            "are no training secrets (non_secrets), which makes figures of held-out secrets too good",
             choices=("rarest", "non_secrets"),
         ),
         "guess_place": Param(str, "where the guess stands among these words", choices=("first", "last")),

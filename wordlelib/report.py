@@ -307,7 +307,8 @@ def _summary(runs: Sequence[Evaluated]) -> str:
         for number, run in enumerate(runs, 1)
     ]
     blocks = [rules_line(runs[0].rules), piped([header, *rows]), "\n".join(commands)]
-    return "\n\n".join(blocks + _paired(runs, ("all", "heldout"), inference.DIFFERENCE))
+    blocks += _paired(runs, ("all", "heldout"), inference.DIFFERENCE)
+    return "\n\n".join([*blocks, "\n".join(remarks(runs))]).rstrip()
 
 
 def _report(
@@ -566,9 +567,12 @@ def _scoring_lines(run: Evaluated) -> list[str]:
 
 
 def remarks(runs: Sequence[Evaluated]) -> list[str]:
-    """Lines on what tables of these runs hide: other temperatures, and models that were not trained here."""
+    """Lines on what tables of these runs hide: other temperatures, teachers that favour held-out words, and
+    models that were not trained here."""
     warm = {shown_path(run.folder): run.config.get("temperature") for run in runs}
-    lines = [line for run in runs for line in (*_usage_lines(run), *_stranger_lines(run))]
+    lines = [
+        line for run in runs for line in (*_usage_lines(run), *_stranger_lines(run), *_favoured_lines(run))
+    ]
     if len({*warm.values()} - {None}) > 1:
         told = ", ".join(f"{_number(value, 'g')} in {folder}" for folder, value in warm.items())
         lines.insert(0, f"- Players were sampled at different temperatures: {told} (0 is greedy decoding).")
@@ -586,6 +590,16 @@ def _stranger_lines(run: Evaluated) -> list[str]:
             "shipped lists"
         )
     return [f"- model in {shown_path(run.folder)} is {run.config.get('model')}, which {known}."]
+
+
+def _favoured_lines(run: Evaluated) -> list[str]:
+    """Said where the teacher preferred words that are no training secrets, as `ties: non_secrets` does."""
+    if run.data is None or run.data.card.get("ties") != "non_secrets":
+        return []
+    return [
+        f"- The teacher of {shown_path(run.folder)} preferred words that are no training secrets to others "
+        "as good: its student finds held-out secrets sooner than others, so their figures are too good."
+    ]
 
 
 def _usage_lines(run: Evaluated) -> list[str]:

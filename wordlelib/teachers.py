@@ -102,7 +102,8 @@ def ties_from(secrets: Collection[str], ties: str) -> Counter[str]:
     (`non_secrets`).
 
     Secrets have the states with one word left to themselves, so a student learns to name one of them whenever
-    little is left. With `non_secrets` the other words are named wherever one of them is as good.
+    little is left. With `non_secrets` the other words are named wherever one of them is as good; but this
+    tells the student which words are held out, and it finds them sooner than others: reports say so.
     """
     return Counter(dict.fromkeys(secrets, OFTEN) if ties == "non_secrets" else ())
 
