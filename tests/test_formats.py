@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import itertools
 import json
 import re
 
@@ -205,6 +206,15 @@ def test_wrong_feedback_is_counted_shown_and_left_out(tmp_path):
 
 
 HISTORY = json.dumps([["crane", "BBYBY"]] * 6)
+
+
+@given(st.text("abc", min_size=4, max_size=4), st.text("BYG", min_size=4, max_size=4))
+def test_words_that_fit_a_turn_are_those_that_score_so(guess, feedback):
+    """All words of four letters a, b, c, so that letters repeat; orders of marks that no game gives too."""
+    every = ["".join(letters) for letters in itertools.product("abc", repeat=4)]
+    found = formats.fits(every)(guess, feedback)
+    scored = [word for word in every if score(guess, word) == feedback]
+    assert [word for number, word in enumerate(every) if found >> number & 1] == scored
 
 
 @pytest.mark.parametrize(

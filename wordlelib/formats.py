@@ -9,17 +9,18 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import chain, groupby, islice
+from operator import and_
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from wordlelib.containers import BATCH, Bad, read_rows, readable
 from wordlelib.data import TRACE_COLUMNS, Chat, Data, Row, write_jsonl
-from wordlelib.game import History, Turn, encode_history, judge, score, take_turn
+from wordlelib.game import ABSENT, CORRECT, PRESENT, History, Turn, encode_history, judge, score, take_turn
 from wordlelib.notations import (
     LINE,
     as_word,
@@ -33,7 +34,6 @@ from wordlelib.notations import (
 from wordlelib.prompts import END_THINK, THINK, is_well_formed, messages, parse_guess
 from wordlelib.rules import Rules, require_wordle, rules_for
 from wordlelib.runs import replacing, replacing_folder
-from wordlelib.solver import pattern_matrix
 from wordlelib.words import Words, capitals, load_words
 
 REMEMBERED = 1_000_000  # different rows among which repeats are noticed: a bound on memory
@@ -341,6 +341,45 @@ def _record(number: int, row: Row | Bad, form: str, rules: Rules) -> Record:
 # ---- Checks by the game.
 
 
+UNORDERED = str.maketrans("", "", CORRECT + ".")
+
+
+def fits(words: Sequence[str]) -> Callable[[str, str], int]:
+    """A function from a guess and its feedback to the words that `score` so, as the bits of one number.
+
+    Bits of several turns are joined by `&`. Some microseconds a turn, where scoring takes one a word.
+    """
+    everyone = (1 << len(words)) - 1
+    at: Counter[tuple[str, int]] = Counter()  # words with a letter at a place
+    copies: Counter[tuple[str, int]] = Counter()  # words with at least so many copies of a letter
+    for number, word in enumerate(words):
+        for place, letter in enumerate(word):
+            at[letter, place] |= 1 << number
+            copies[letter, word[: place + 1].count(letter)] |= 1 << number
+
+    @lru_cache(maxsize=1 << 13)
+    def of(letter: str, marks: str) -> int:
+        """By the marks of one letter, `.` at the places of others."""
+        if ABSENT + PRESENT in marks.translate(UNORDERED):
+            return 0  # copies are marked from the left
+        told = len(marks) - marks.count(ABSENT) - marks.count(".")
+        left = copies[letter, told] if told else everyone
+        left &= ~copies[letter, told + 1] if ABSENT in marks else everyone
+        for place, mark in enumerate(marks):
+            if mark != ".":
+                left &= at[letter, place] if mark == CORRECT else ~at[letter, place]
+        return left
+
+    def fitting(guess: str, feedback: str) -> int:
+        turn = list(zip(guess, feedback, strict=True))
+        each = (
+            of(letter, "".join([m if own == letter else "." for own, m in turn])) for letter in set(guess)
+        )
+        return reduce(and_, each)
+
+    return fitting
+
+
 def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Record]:
     """A function that returns a record with all feedback known, or raises `Bad` with the reason.
 
@@ -349,17 +388,7 @@ def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Re
     """
     green = "G" * rules.length
     scored = lru_cache(maxsize=1 << 16)(score)
-
-    @lru_cache(maxsize=1024)
-    def codes(guess: str):
-        return pattern_matrix([guess], words.allowed)[0]
-
-    @lru_cache(maxsize=1 << 14)
-    def possible(told: tuple[tuple[str, str], ...]) -> bool:
-        fits = True
-        for guess, feedback in told:
-            fits &= codes(guess) == sum("BYG".index(mark) * 3**i for i, mark in enumerate(feedback))
-        return bool(fits.any())
+    fitting = lru_cache(maxsize=1 << 14)(fits(words.allowed))
 
     def known(turn: Turn, record: Record) -> Turn:
         """The turn with its feedback, compared with ours."""
@@ -402,8 +431,8 @@ def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Re
         if record.secret and report.disagreements > before:
             raise Bad("feedback contradicts the secret", repr(record.secret))
         if not record.secret:
-            told = tuple((turn.guess, turn.feedback) for turn in history if turn.feedback)
-            if told and not possible(told):
+            told = [(turn.guess, turn.feedback) for turn in history if turn.feedback]
+            if not reduce(and_, (fitting(*turn) for turn in told), -1):
                 raise Bad("feedback fits no word of the lists", told)
         if record.completion is not None:
             if history and history[-1].feedback == green:
