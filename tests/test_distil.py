@@ -214,7 +214,10 @@ def test_a_dry_run_shows_three_prompts_and_the_cost_and_asks_nothing(server, tmp
     ("changes", "sentence"),
     [
         ({"teacher": "endpoint"}, "needs endpoint"),
-        ({"dry_run": True}, "the solver costs nothing"),
+        ({"dry_run": True}, "no other teacher costs anything"),
+        ({"teacher": "file"}, "teacher file needs traces"),
+        ({"traces": "a.jsonl"}, "traces need it"),
+        ({"teacher": "file", "traces": "a.jsonl", "lexicon": "train"}, "under lexicon train"),
         ({"endpoint": "http://x/v1"}, "needs endpoint"),
         ({"teacher": "endpoint", "endpoint": "x", "teacher_model": "m"}, "is no URL of a server"),
         (

@@ -5,12 +5,14 @@ import gzip
 import itertools
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
+from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordlelib import containers, data, formats, notations, params
+from wordlelib import containers, data, formats, notations, params, runs
 from wordlelib.__main__ import main
 from wordlelib.game import Turn, decode_history, encode_history, is_consistent, score, take_turn
 from wordlelib.prompts import completion, messages, parse_guess, render_turn
@@ -179,6 +181,98 @@ def test_imported_rows_are_taken_by_a_data_folder(opened, tmp_path):
     (folder / "card.json").write_text(json.dumps(card))
     [row] = data.load(folder).rows("sft")
     assert list(row) == list(opened.rows("sft")[0])
+
+
+SMALL = data.game_words(sample=40)
+SMALL_RULES = rules_for(SMALL)
+SMALL_SPLIT = split_secrets(SMALL, test=20, val=2)
+
+
+def brought(path, secrets) -> None:
+    """Games of a stranger, one a secret, of another word and the secret; of the last one no text is kept."""
+    games = []
+    for secret in secrets:
+        kept = secret != secrets[-1]
+        turns = [
+            {
+                "guess": g,
+                "feedback": score(g, secret),
+                "text": f"<think>{secret}</think><guess>{g}</guess>" * kept,
+            }
+            for g in (SMALL.answers[-1], secret)
+        ]
+        games.append({"word": secret, "turns": turns})
+    write(path, *games, games[0])
+
+
+@pytest.mark.parametrize("with_validation", [True, False])
+def test_a_file_can_be_the_teacher_of_a_data_folder(tmp_path, with_validation, capsys):
+    """Rows of training secrets alone teach, those of validation secrets validate, the others are counted;
+    without a validation row in the file the solver's stay. The rows that wait leave no file behind."""
+    train, val, test = SMALL_SPLIT
+    secrets = [*train[:3], *(val if with_validation else ()), test[0], train[3]]
+    brought(tmp_path / "theirs.jsonl", secrets)
+    out = tmp_path / "out"
+    out.mkdir()
+    run = SimpleNamespace(dir=out, config=SimpleNamespace(traces=str(tmp_path / "theirs.jsonl")))
+    taught = formats.teach(run, SMALL, SMALL_RULES, SMALL_SPLIT)
+    card = data.build(out, SMALL_RULES, SMALL_SPLIT, source={"sample": 40}, rows=9, states=5, taught=taught)
+    left_out = {
+        "secret is held out": 1,
+        "the row repeats an earlier one": 1,
+        "a finished game without the player's texts leaves nothing to learn from": 1,
+    }
+    about = {"form": "turns", "rows": len(secrets) + 1, "rows_kept": len(secrets) - 2, "left_out": left_out}
+    assert card["teacher"] == {"traces": str(tmp_path / "theirs.jsonl"), **about}
+    assert f"1 left out, row {len(secrets) - 1}: secret is held out" in capsys.readouterr().out
+    opened = data.load(out)
+    rows = opened.rows("sft")
+    assert [row["secret"] for row in rows] == [secret for secret in train[:3] for _ in range(2)]
+    assert (
+        card["files"]["sft"]["by_source"] == {"import": 6} and card["files"]["sft"]["duplicates_removed"] == 0
+    )
+    assert rows[0]["prompt"] == messages((), SMALL_RULES)
+    sources = card["files"]["sft_val"]["by_source"]
+    assert sources == {"import": 4} if with_validation else "import" not in sources
+    assert {row["secret"] for row in opened.rows("sft_val")} == set(val)
+    assert {path.name for path in out.iterdir()} == {
+        *("card.json", "sft.jsonl", "sft.parquet", "sft_val.jsonl", "states.jsonl", "states.parquet"),
+        "traces.csv",
+    }
+
+
+def test_a_file_that_teaches_no_training_secret_is_an_error(tmp_path):
+    brought(tmp_path / "theirs.jsonl", SMALL_SPLIT.test[:2])
+    run = SimpleNamespace(dir=tmp_path, config=SimpleNamespace(traces=str(tmp_path / "theirs.jsonl")))
+    with pytest.raises(ValueError, match="no row of 3 teaches a training secret; row 1: secret is held out"):
+        formats.teach(run, SMALL, SMALL_RULES, SMALL_SPLIT)
+    assert not [*tmp_path.glob("sft*")]
+    run.config.traces = str(tmp_path / "nowhere.jsonl")
+    with pytest.raises(FileNotFoundError, match="no such file or folder"):
+        formats.teach(run, SMALL, SMALL_RULES, SMALL_SPLIT)
+
+
+def test_the_notebooks_train_on_rows_that_a_user_brings(project):
+    """01 with the file as the teacher, then 02 on what it made."""
+    import papermill
+
+    brought(project / "theirs.jsonl", [*SMALL_SPLIT.train[:8], *SMALL_SPLIT.val, *SMALL_SPLIT.test[:3]])
+    stages = {
+        "01_data_synthesis": {
+            **{"sample_words": 40, "test_secrets": 20, "val_secrets": 2, "n_states": 10, "renderer": "words"},
+            **{"teacher": "file", "traces": str(project / "theirs.jsonl")},
+        },
+        "02_sft": {"max_steps": 2},
+    }
+    for stage, changes in stages.items():
+        notebook, values = ROOT / "notebooks" / f"{stage}.ipynb", {"run": str(project / "mine"), **changes}
+        papermill.execute_notebook(notebook, project / f"{stage}.ipynb", values, progress_bar=False)
+    card = data.read_card(project / "mine" / "01_data_synthesis")
+    assert card["files"]["sft"]["by_source"] == {"import": 16}
+    assert card["teacher"]["left_out"]["secret is held out"] == 3
+    shown = (project / "01_data_synthesis.ipynb").read_text()
+    assert "3 left out, row 11: secret is held out" in shown
+    assert runs.read_json(project / "mine" / "02_sft" / "metrics.json")["steps"] == 2
 
 
 def test_a_whole_game_gives_a_training_row_for_each_answer(opened, tmp_path):

@@ -15,11 +15,11 @@ from functools import lru_cache, reduce
 from itertools import chain, groupby, islice
 from operator import and_
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, NamedTuple
 
 from wordlelib.containers import BATCH, Bad, read_rows, readable
-from wordlelib.data import TRACE_COLUMNS, Chat, Data, Row, write_jsonl
+from wordlelib.data import TRACE_COLUMNS, Chat, Data, Row, Taught, write_jsonl
 from wordlelib.game import ABSENT, CORRECT, PRESENT, History, Turn, encode_history, judge, score, take_turn
 from wordlelib.notations import (
     LINE,
@@ -33,8 +33,8 @@ from wordlelib.notations import (
 )
 from wordlelib.prompts import END_THINK, THINK, is_well_formed, messages, parse_guess
 from wordlelib.rules import Rules, require_wordle, rules_for
-from wordlelib.runs import replacing, replacing_folder
-from wordlelib.words import Words, capitals, load_words
+from wordlelib.runs import Run, project_path, replacing, replacing_folder
+from wordlelib.words import Split, Words, capitals, load_words
 
 REMEMBERED = 1_000_000  # different rows among which repeats are noticed: a bound on memory
 EXAMPLES = 3  # disagreements that a report shows
@@ -690,7 +690,8 @@ def convert(
     report = Report(str(source))
     kept = records(source, words, rules, report)
     if data:
-        kept = _of_training(kept, data, report)
+        why = "secret is held out or for validation"
+        kept = _without(data.split.val + data.split.test, why, kept, report)
     if target is None:
         for _ in kept:
             pass
@@ -713,11 +714,40 @@ def convert(
     return report
 
 
-def _of_training(kept: Iterable[Record], data: Data, report: Report) -> Iterator[Record]:
-    """Records of other than training secrets left out; those without a secret cannot be told."""
-    held_out = frozenset(data.split.val + data.split.test)
+def _without(secrets: Iterable[str], why: str, kept: Iterable[Record], report: Report) -> Iterator[Record]:
+    """Records of these secrets left out; those without a secret cannot be told."""
+    secrets = frozenset(secrets)
     for record in kept:
-        if record.secret in held_out:
-            report.leave_out(record.number, Bad("secret is held out or for validation", repr(record.secret)))
+        if record.secret in secrets:
+            report.leave_out(record.number, Bad(why, repr(record.secret)))
         else:
             yield record
+
+
+def teach(run: Run, words: Words, rules: Rules, split: Split) -> Taught:
+    """Rows of the file or folder `traces` of the parameters, in any form, in place of the solver's.
+
+    Rows as `convert` makes them in the form `sft`, of validation secrets too; where the file has none of
+    these, the solver's stay. Prints the report. The rows wait in files without a name, in the stage's
+    folder, for `data.build`, so that memory does not grow with them. Raises as `convert` does.
+    """
+    source, waiting = project_path(run.config.traces), {}
+    report = Report(run.config.traces)
+    kept = _without(split.test, "secret is held out", records(source, words, rules, report), report)
+    for row in made(kept, "sft", words, rules, report):
+        part = "sft_val" if row["secret"] in split.val else "sft"
+        if part not in waiting:
+            file = TemporaryFile("w+", dir=run.dir, encoding="utf-8")  # noqa: SIM115  (open until it is read)
+            waiting[part] = file
+        waiting[part].write(json.dumps(row) + "\n")
+    print(report)
+    if "sft" not in waiting:
+        why = next(iter(report.first.values()), "none has a training secret")
+        raise ValueError(f"{source}: no row of {report.rows:,} teaches a training secret; {why}")
+    for file in waiting.values():
+        file.seek(0)
+    about = {"traces": run.config.traces, "form": report.form, "rows": report.rows, "rows_kept": report.kept}
+    left_out = dict(report.left_out.most_common())
+    return Taught(
+        {part: map(json.loads, file) for part, file in waiting.items()}, [], {**about, "left_out": left_out}
+    )
