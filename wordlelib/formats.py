@@ -150,12 +150,15 @@ def _chat(row: Row, name: str) -> Chat:
         return [{"role": role, "content": content} for role, content in parts]
     if not isinstance(value := row.get(name), list):
         raise Bad(f"{name} is neither a text nor a list of messages", type(value).__name__)
-    if not all(isinstance(message, dict) for message in value):
-        raise Bad(f"{name} holds something that is no message")
-    parts = [(message.get("role"), message.get("content")) for message in value]
-    if not all(isinstance(role, str) and isinstance(content, str) for role, content in parts):
-        raise Bad(f"{name} holds a message without a text as role and content")
-    return [{"role": role, "content": content} for role, content in parts]
+    chat = []
+    for message in value:
+        if not isinstance(message, dict):
+            raise Bad(f"{name} holds something that is no message")
+        role, content = message.get("role"), message.get("content")
+        if not (isinstance(role, str) and isinstance(content, str)):
+            raise Bad(f"{name} holds a message without a text as role and content")
+        chat.append({"role": role, "content": content})
+    return chat
 
 
 def _answered(text: str, reply: str, rules: Rules) -> Turn:
@@ -341,9 +344,6 @@ def _record(number: int, row: Row | Bad, form: str, rules: Rules) -> Record:
 # ---- Checks by the game.
 
 
-UNORDERED = str.maketrans("", "", CORRECT + ".")
-
-
 def fits(words: Sequence[str]) -> Callable[[str, str], int]:
     """A function from a guess and its feedback to the words that `score` so, as the bits of one number.
 
@@ -358,24 +358,25 @@ def fits(words: Sequence[str]) -> Callable[[str, str], int]:
             copies[letter, word[: place + 1].count(letter)] |= 1 << number
 
     @lru_cache(maxsize=1 << 13)
-    def of(letter: str, marks: str) -> int:
-        """By the marks of one letter, `.` at the places of others."""
-        if ABSENT + PRESENT in marks.translate(UNORDERED):
-            return 0  # copies are marked from the left
-        told = len(marks) - marks.count(ABSENT) - marks.count(".")
-        left = copies[letter, told] if told else everyone
-        left &= ~copies[letter, told + 1] if ABSENT in marks else everyone
-        for place, mark in enumerate(marks):
-            if mark != ".":
-                left &= at[letter, place] if mark == CORRECT else ~at[letter, place]
-        return left
+    def of(letter: str, *marks: tuple[int, str]) -> int:
+        """By the marks of one letter, each with its place."""
+        left, told, used_up = everyone, 0, False
+        for place, mark in marks:
+            left &= at[letter, place] if mark == CORRECT else ~at[letter, place]
+            if used_up and mark == PRESENT:
+                return 0  # copies are marked from the left
+            told, used_up = told + (mark != ABSENT), used_up or mark == ABSENT
+        left &= copies[letter, told] if told else everyone
+        return left & ~copies[letter, told + 1] if used_up else left
 
     def fitting(guess: str, feedback: str) -> int:
-        turn = list(zip(guess, feedback, strict=True))
-        each = (
-            of(letter, "".join([m if own == letter else "." for own, m in turn])) for letter in set(guess)
-        )
-        return reduce(and_, each)
+        left, turn = everyone, tuple(enumerate(feedback))
+        for place, letter in enumerate(guess):
+            if guess.count(letter) == 1:
+                left &= of(letter, turn[place])
+            elif letter not in guess[:place]:
+                left &= of(letter, *(mark for own, mark in zip(guess, turn, strict=True) if own == letter))
+        return left
 
     return fitting
 
@@ -441,7 +442,9 @@ def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Re
             if guess is None:
                 raise Bad("no guess in the completion", reason)
             require_legal(guess, "ok", history)
-        return record._replace(history=tuple(history))
+        # most rows say all feedback, and a new record takes a tenth of the check
+        checked = tuple(history)
+        return record if checked == record.history else record._replace(history=checked)
 
     return check
 
