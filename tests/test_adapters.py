@@ -1,5 +1,6 @@
 """Adapters: what each was trained on, several on one base, swapped, stacked and gone on with."""
 
+import hashlib
 import shutil
 from types import SimpleNamespace
 
@@ -137,6 +138,19 @@ def test_every_model_says_what_it_was_trained_on_and_the_table_shows_it(
     assert "first/03_grpo" in capsys.readouterr().out
     assert main(["adapters", str(base)]) == 2
     assert "no trained model in or below" in capsys.readouterr().err
+
+
+def test_a_record_names_the_states_that_were_chosen(base, source, tokenizer, tmp_path):
+    """With `states_from` it is that file, not the states of 01, which nothing was trained on."""
+    chosen = tmp_path / "lost_states.jsonl"
+    data.write_jsonl(chosen, source.rows("states")[:3])
+    run = begun(tmp_path / "run", source, base)
+    with open(tmp_path / "run" / "03_grpo" / "config.yaml", "a") as config:
+        config.write(f"states: fixed\nstates_from: {chosen}\n")
+    for player in ("sft", "grpo"):
+        training.save(adapted(base, source.rules, 0), tokenizer, run, player)
+    recorded = runs.read_json(tmp_path / "run" / "03_grpo" / "model" / adapters.RECORD)["data"]
+    assert recorded == hashlib.sha256(chosen.read_bytes()).hexdigest()
 
 
 def test_a_damaged_record_is_named(tmp_path):

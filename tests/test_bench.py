@@ -1,5 +1,7 @@
 """The benchmark's own arithmetic, and its checks that the fast paths give the right results."""
 
+import re
+
 import pytest
 
 from wordlelib import bench
@@ -36,11 +38,16 @@ def test_rewards_agree_with_plain_python_and_games_are_counted(shipped, monkeypa
     assert lines[0]["note"].startswith("16 states of 1 to 4 turns, groups of 8")
 
 
-def test_training_rows_are_made_and_counted(shipped, monkeypatch):
+def test_training_rows_are_made_counted_and_checked_as_those_of_others(shipped, monkeypatch):
     monkeypatch.setattr(bench, "ROWS", 300)
-    line = bench._synthesis(shipped)
+    line, *checked = bench._synthesis(shipped)
     kept = int(line["note"].split("; ")[1].split()[0])
     assert line["unit"] == "rows/s" and line["measured"] > 0 and 200 < kept <= 300
+    assert [row["name"].split()[:2] for row in checked] == [["1", "GB"]] * 2
+    for row in checked:
+        speed, size = map(float, re.findall(r"[\d.]+(?= MB)", row["note"]))
+        assert row["unit"] == "s" and row["measured"] == pytest.approx(1000 / speed, rel=0.1)
+        assert 0.1 < size < 1
 
 
 def test_a_file_of_recorded_games_is_summarised_in_a_process_of_its_own(shipped, monkeypatch):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from wordlelib import data
 from wordlelib.clues import Lexicon, clue, clue_rows
-from wordlelib.prompts import is_well_formed, parse_guess, system_prompt
+from wordlelib.prompts import completion, is_well_formed, messages, parse_guess, system_prompt
 from wordlelib.rules import rules_for
 from wordlelib.words import Words, load_words, sample_words, split_secrets
 
@@ -83,6 +83,20 @@ def test_training_data_have_clues_of_the_words_that_may_be_named(tmp_path, lexic
     assert named == set(split.train if lexicon == "train" else WORDS.answers)
     assert "clue" not in card["files"]["states"]["by_source"]
     assert not any(word in json.dumps(rows) for word in split.test) or lexicon == "full"
+
+
+def test_clues_are_added_to_the_rows_of_another_teacher(tmp_path, monkeypatch):
+    """Those of a stream, which is read once and written in pieces; all its early duplicates stay."""
+    split, source = split_secrets(WORDS, test=40, val=10), {"sample": 150, "sample_seed": 3}
+    text = {"role": "assistant", "content": completion([split.train[0]], split.train[0])}
+    about = {"secret": split.train[0], "history": "[]", "source": "import"}
+    theirs = {"prompt": messages((), RULES), "completion": [text], **about}
+    monkeypatch.setattr(data, "ONE_PIECE", 3)
+    taught = data.Taught({"sft": (dict(theirs) for _ in range(7))}, [], {})
+    options = {"rows": 1, "states": 1, "clues": 2, "duplicates": "early", "taught": taught}
+    data.build(tmp_path, RULES, split, source=source, **options)
+    rows = data.load(tmp_path).rows("sft")
+    assert rows[:7] == [theirs] * 7 and [row["source"] for row in rows[7:]] == ["clue"] * 2
 
 
 @pytest.mark.parametrize("shown", [{"renderer": "symbols"}, {"history": "chat"}])

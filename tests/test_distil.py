@@ -5,6 +5,7 @@ import json
 import re
 import threading
 import time
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -192,16 +193,63 @@ def test_games_that_teach_nothing_are_an_error_with_the_reasons(tmp_path):
 
 
 def config(**changes):
-    return SimpleNamespace(
-        **{
-            "teacher_secrets": 5,
-            "teacher_games": 3,
-            "seed": 0,
-            "max_completion_length": 100,
-            "dry_run": True,
-        },
-        **{"prompt_price": 2.0, "completion_price": 10.0, **changes},
+    values = {
+        "teacher_secrets": 5,
+        "teacher_games": 3,
+        "seed": 0,
+        "max_completion_length": 100,
+        "dry_run": True,
+    }
+    return SimpleNamespace(**{**values, "prompt_price": 2.0, "completion_price": 10.0, **changes})
+
+
+def test_a_server_that_fails_in_every_way_costs_games_and_no_run(server, tmp_path, monkeypatch):
+    """One data synthesis through refusals, errors, cut, empty and huge bodies: every secret has its files,
+    the card counts what failed by reason, and another call asks and pays for nothing."""
+    monkeypatch.setattr(endpoints, "RETRIES", 1)
+    monkeypatch.setattr(endpoints, "MOST_BYTES", 10_000)
+    soon, huge, seen = {"retry-after-ms": "1"}, body("x" * 10_001), {}
+    kinds = {
+        "HTTP 500": lambda handler: handler.reply(500, b"<html>oops", soon),
+        "HTTP 429": lambda handler: handler.reply(429, {"error": {"message": "busy"}}, soon),
+        "no connection, or one that ended early": lambda handler: handler.reply(200, body("x"), soon, cut=9),
+        "an answer that is no chat completion": lambda handler: handler.reply(200, b""),
+        "an answer too long": lambda handler: handler.reply(200, huge),
+    }
+
+    def mixed(handler, number):
+        """Of twelve seeds one for each fault, one that is refused at first, and six that are answered."""
+        asked = server.asked[number - 1]
+        place, first = asked["seed"] % 12, asked["seed"] not in seen
+        reason = seen.setdefault(asked["seed"], [*kinds][place] if place < len(kinds) else None)
+        if reason or (place == len(kinds) and first):
+            kinds[reason or "HTTP 429"](handler)
+        else:
+            handler.reply(200, body(fitting(asked)))
+
+    server.answer = mixed
+    limits = {"concurrency": 6, "timeout": 10.0, "requests_per_minute": 0, "temperature": 1.0}
+    own = config(
+        dry_run=False, endpoint=server.url, teacher_model="good", keep_games=2, teacher_games=5, **limits
     )
+    run = SimpleNamespace(config=own, dir=tmp_path)
+
+    def teach():
+        taught = distil.teach(run, WORDS, RULES, SPLIT, lambda chats: [9] * len(chats))
+        return data.build(tmp_path, RULES, SPLIT, source=SOURCE, rows=9, states=5, taught=taught)
+
+    about = teach()["teacher"]
+    assert len([*(tmp_path / "teacher").glob("?????.jsonl")]) == about["secrets"] == 7
+    failed = {}
+    for reason, n in about["failures"].items():
+        failed[reason.partition(" (")[0]] = failed.get(reason.partition(" (")[0], 0) + n
+    assert failed == Counter(reason for reason in seen.values() if reason) and set(failed) == set(kinds)
+    assert about["failed_requests"] == sum(failed.values()) == about["dropped"]["no answer"]
+    assert about["requests"] == len(server.asked) and about["retries"] > failed["HTTP 500"]
+    made, asked = (tmp_path / "sft.jsonl").read_bytes(), len(server.asked)
+    next((tmp_path / "teacher").glob("?????.jsonl")).unlink()  # as if stopped before these games were written
+    assert teach()["teacher"] == about and len(server.asked) == asked
+    assert (tmp_path / "sft.jsonl").read_bytes() == made
 
 
 def test_a_dry_run_shows_three_prompts_and_the_cost_and_asks_nothing(server, tmp_path, capsys):
@@ -221,7 +269,10 @@ def test_a_dry_run_shows_three_prompts_and_the_cost_and_asks_nothing(server, tmp
     ("changes", "sentence"),
     [
         ({"teacher": "endpoint"}, "needs endpoint"),
-        ({"dry_run": True}, "the solver costs nothing"),
+        ({"dry_run": True}, "no other teacher costs anything"),
+        ({"teacher": "file"}, "teacher file needs traces"),
+        ({"traces": "a.jsonl"}, "traces need it"),
+        ({"teacher": "file", "traces": "a.jsonl", "lexicon": "train"}, "under lexicon train"),
         ({"endpoint": "http://x/v1"}, "needs endpoint"),
         ({"teacher": "endpoint", "endpoint": "x", "teacher_model": "m"}, "is no URL of a server"),
         (

@@ -2,14 +2,17 @@
 
 import csv
 import gzip
+import itertools
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
+from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordlelib import containers, data, formats, notations, params
+from wordlelib import containers, data, formats, notations, params, records, runs
 from wordlelib.__main__ import main
 from wordlelib.game import Turn, decode_history, encode_history, is_consistent, score, take_turn
 from wordlelib.prompts import completion, messages, parse_guess, render_turn
@@ -51,7 +54,7 @@ def write(path, *rows) -> None:
 
 def read(path) -> tuple[list[formats.Record], formats.Report]:
     report = formats.Report(str(path))
-    return list(formats.records(path, WORDS, RULES, report)), report
+    return list(formats.records(path, WORDS, RULES, report, {})), report
 
 
 def game(record: formats.Record) -> tuple:
@@ -371,6 +374,100 @@ def test_without_a_choice_all_games_are_kept_and_summed_up(opened, tmp_path):
         formats.convert(tmp_path / "b.jsonl", summary=tmp_path)
 
 
+SMALL = data.game_words(sample=40)
+SMALL_RULES = rules_for(SMALL)
+SMALL_SPLIT = split_secrets(SMALL, test=20, val=2)
+
+
+def brought(path, secrets) -> None:
+    """Games of a stranger, one a secret, of another word and the secret; of the last one no text is kept."""
+    games = []
+    for secret in secrets:
+        kept = secret != secrets[-1]
+        turns = [
+            {
+                "guess": g,
+                "feedback": score(g, secret),
+                "text": f"<think>{secret}</think><guess>{g}</guess>" * kept,
+            }
+            for g in (SMALL.answers[-1], secret)
+        ]
+        games.append({"word": secret, "turns": turns})
+    write(path, *games, games[0])
+
+
+@pytest.mark.parametrize("with_validation", [True, False])
+def test_a_file_can_be_the_teacher_of_a_data_folder(tmp_path, with_validation, capsys):
+    """Rows of training secrets alone teach, those of validation secrets validate, the others are counted;
+    without a validation row in the file the solver's stay. A game without texts teaches its guesses alone.
+    The rows that wait leave no file behind."""
+    train, val, test = SMALL_SPLIT
+    secrets = [*train[:3], *(val if with_validation else ()), test[0], train[3]]
+    brought(tmp_path / "theirs.jsonl", secrets)
+    out = tmp_path / "out"
+    out.mkdir()
+    run = SimpleNamespace(dir=out, config=SimpleNamespace(traces=str(tmp_path / "theirs.jsonl")))
+    taught = formats.teach(run, SMALL, SMALL_RULES, SMALL_SPLIT)
+    card = data.build(out, SMALL_RULES, SMALL_SPLIT, source={"sample": 40}, rows=9, states=5, taught=taught)
+    assert card["teacher"] == {
+        **{"traces": str(tmp_path / "theirs.jsonl"), "form": "turns"},
+        **{"rows": len(secrets) + 1, "rows_kept": len(secrets) - 1},
+        "left_out": {"secret is held out": 1, "the row repeats an earlier one": 1},
+        **{"guesses_alone": 2, "false_statements": 0},
+    }
+    said = capsys.readouterr().out
+    assert f"1 left out, row {len(secrets) - 1}: secret is held out: '{test[0]}'" in said
+    assert "2 turns of games without texts, written as the guess alone" in said
+    opened = data.load(out)
+    rows = opened.rows("sft")
+    assert [row["secret"] for row in rows] == [secret for secret in train[:4] for _ in range(2)]
+    assert card["files"]["sft"]["by_source"] == {"import": 8}
+    assert card["files"]["sft"]["duplicates_removed"] == 0
+    assert rows[0]["prompt"] == messages((), SMALL_RULES)
+    assert rows[-1]["completion"][0]["content"] == completion([train[3]], train[3])
+    sources = card["files"]["sft_val"]["by_source"]
+    assert sources == {"import": 4} if with_validation else "import" not in sources
+    assert {row["secret"] for row in opened.rows("sft_val")} == set(val)
+    assert {path.name for path in out.iterdir()} == {
+        *("card.json", "sft.jsonl", "sft.parquet", "sft_val.jsonl", "states.jsonl", "states.parquet"),
+        "traces.csv",
+    }
+
+
+def test_a_file_that_teaches_no_training_secret_is_an_error(tmp_path):
+    brought(tmp_path / "theirs.jsonl", SMALL_SPLIT.test[:2])
+    run = SimpleNamespace(dir=tmp_path, config=SimpleNamespace(traces=str(tmp_path / "theirs.jsonl")))
+    with pytest.raises(ValueError, match="no row of 3 teaches a training secret; row 1: secret is held out"):
+        formats.teach(run, SMALL, SMALL_RULES, SMALL_SPLIT)
+    assert not [*tmp_path.glob("sft*")]
+    run.config.traces = str(tmp_path / "nowhere.jsonl")
+    with pytest.raises(FileNotFoundError, match="no such file or folder"):
+        formats.teach(run, SMALL, SMALL_RULES, SMALL_SPLIT)
+
+
+def test_the_notebooks_train_on_rows_that_a_user_brings(project):
+    """01 with the file as the teacher, then 02 on what it made."""
+    import papermill
+
+    brought(project / "theirs.jsonl", [*SMALL_SPLIT.train[:8], *SMALL_SPLIT.val, *SMALL_SPLIT.test[:3]])
+    stages = {
+        "01_data_synthesis": {
+            **{"sample_words": 40, "test_secrets": 20, "val_secrets": 2, "n_states": 10, "renderer": "words"},
+            **{"teacher": "file", "traces": str(project / "theirs.jsonl")},
+        },
+        "02_sft": {"max_steps": 2},
+    }
+    for stage, changes in stages.items():
+        notebook, values = ROOT / "notebooks" / f"{stage}.ipynb", {"run": str(project / "mine"), **changes}
+        papermill.execute_notebook(notebook, project / f"{stage}.ipynb", values, progress_bar=False)
+    card = data.read_card(project / "mine" / "01_data_synthesis")
+    assert card["files"]["sft"]["by_source"] == {"import": 16}
+    assert card["teacher"]["left_out"]["secret is held out"] == 3
+    shown = (project / "01_data_synthesis.ipynb").read_text()
+    assert "3 left out, row 11: secret is held out" in shown
+    assert runs.read_json(project / "mine" / "02_sft" / "metrics.json")["steps"] == 2
+
+
 def test_a_whole_game_gives_a_training_row_for_each_answer(opened, tmp_path):
     turns = [{"guess": g, "text": completion([g], g)} for g in ("crane", "sweat", "alley")]
     write(tmp_path / "a.jsonl", {"word": "alley", "turns": turns}, {"word": "alley", "turns": turns[:2]})
@@ -396,6 +493,15 @@ def test_wrong_feedback_is_counted_shown_and_left_out(tmp_path):
 
 
 HISTORY = json.dumps([["crane", "BBYBY"]] * 6)
+
+
+@given(st.text("abc", min_size=4, max_size=4), st.text("BYG", min_size=4, max_size=4))
+def test_words_that_fit_a_turn_are_those_that_score_so(guess, feedback):
+    """All words of four letters a, b, c, so that letters repeat; orders of marks that no game gives too."""
+    every = ["".join(letters) for letters in itertools.product("abc", repeat=4)]
+    found = records.fits(every)(guess, feedback)
+    scored = [word for word in every if score(guess, word) == feedback]
+    assert [word for number, word in enumerate(every) if found >> number & 1] == scored
 
 
 @pytest.mark.parametrize(

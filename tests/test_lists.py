@@ -44,7 +44,7 @@ def made(request, tmp_path_factory):
         source=source,
         rows=300,
         states=40,
-        count_tokens=lambda chats: models.count_tokens(tokenizer, chats),
+        count_tokens=models.token_counter(tokenizer),
     )
     return data.load(folder)
 

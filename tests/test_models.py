@@ -1,6 +1,8 @@
 """The nano model, loading, saving and adapters."""
 
 import json
+import pickle
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -59,8 +61,22 @@ def test_tokens_are_counted_as_the_template_makes_them(game, tokenizer, monkeypa
     chats = [prompt, [*prompt, answer], prompt]
     asked = len(players.prompt_ids(tokenizer, [prompt])[0])
     answered = asked + len(tokenizer(answer["content"])["input_ids"]) + 1  # the end token
-    assert models.count_tokens(tokenizer, chats) == [asked, answered, asked]
-    assert models.count_tokens(tokenizer, []) == []
+    count = models.token_counter(tokenizer)
+    assert count(chats) == [asked, answered, asked]
+    assert count([]) == []
+
+
+def test_another_process_counts_tokens_without_torch(game, tokenizer):
+    """Each process that makes rows would else hold some 200 MiB more."""
+    code = (
+        "import pickle, sys; count, chats = pickle.load(sys.stdin.buffer); "
+        "print(count(chats), 'torch' in sys.modules)"
+    )
+    chats = [prompts.messages((), game[1])]
+    count = models.token_counter(tokenizer)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, input=pickle.dumps((count, chats)), capture_output=True, check=True)
+    assert done.stdout.decode().split(maxsplit=1) == [str(count(chats)), "False\n"]
 
 
 @given(st.text())

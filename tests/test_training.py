@@ -13,7 +13,7 @@ import pytest
 import torch
 import trl
 
-from wordlelib import callbacks, data, evaluate, models, players, runs, tasks, trackers, training
+from wordlelib import callbacks, data, evaluate, models, players, rewards, runs, tasks, trackers, training
 from wordlelib.callbacks import SkipNonFinite
 from wordlelib.game import Turn, encode_history, score
 from wordlelib.prompts import completion, messages
@@ -763,3 +763,33 @@ def test_sft_and_grpo_train_on_tasks_without_their_files(source, game, tmp_path)
     metrics = training.grpo(whole, tokenizer, counted, card.split.train, game, run.config, run)
     assert metrics["steps"] == 2
     assert sorted(set(asked))[:4] == [0, 1, 2, 3]  # two states in each of two steps
+
+
+def test_trl_takes_a_stream_of_states_as_it_is(game, source, tmp_path):
+    """`tasks.stream` handed to GRPOTrainer without our training around it: states in order, each a group."""
+    from trl import GRPOConfig, GRPOTrainer
+
+    states = tasks.stream(game, source.split.train, 3, 20, "states")
+    tokenizer = models.nano_tokenizer(game.rules)
+    model, seen = models.nano_model(tokenizer), []
+    start = flat(model)
+    [reward, *_], _ = rewards.make_reward_functions("ours", game, game.rules)
+
+    def noted(secret, history, **columns):
+        seen.extend(zip(secret, history, strict=True))
+        values = reward(secret=secret, history=history, **columns)
+        return [value + number for number, value in enumerate(values)]  # a fresh model's are all alike
+
+    sizes = {"max_steps": 2, "per_device_train_batch_size": 4, "num_generations": 2}
+    device = {"report_to": "none", "use_cpu": True, "bf16": False}
+    trainer = GRPOTrainer(
+        model=model,
+        args=GRPOConfig(tmp_path, **sizes, **device, max_completion_length=8, shuffle_dataset=False),
+        train_dataset=states,
+        reward_funcs=noted,
+        processing_class=tokenizer,
+    )
+    trainer.train()
+    assert trainer.state.global_step == 2 and not torch.equal(start, flat(model))
+    rows = [(row["secret"], row["history"]) for row in itertools.islice(states, 4)]
+    assert seen == [row for row in rows for _ in range(2)]

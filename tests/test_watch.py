@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from functools import partial
 
 import psutil
 import pytest
@@ -166,7 +165,7 @@ def training(tmp_path):
     run = tmp_path / "run"
     split = split_secrets(words, test=8, val=4)
     tokenizer = models.nano_tokenizer(rules)
-    count = partial(models.count_tokens, tokenizer)
+    count = models.token_counter(tokenizer)
     own = {"source": {"sample": 40}, "rows": 100, "states": 10, "count_tokens": count}
     data.build(run / "01_data_synthesis", rules, split, **own)
     finish(run / "01_data_synthesis", {}, rules, [])

@@ -33,9 +33,10 @@ SHOWN = 8  # hex digits of a hash in a table
 def write_record(folder: str | Path, run: str | Path, player: str) -> None:
     """Say in `trained.json` of a model folder what the weights there were trained on.
 
-    base; game and digest of its rules; SHA-256 of the file of rows, or of the data card where rows were made
-    while training; stage, steps (of this stage); parents: what it goes on from, the nearest first, each with
-    name and SHA-256 of its weights. Names are the last parts of paths: folders may be moved.
+    base; game and digest of its rules; SHA-256 of the file of rows (of `states_from` where it is set), or
+    of the data card where rows were made while training; stage, steps (of this stage); parents: what it goes
+    on from, the nearest first, each with name and SHA-256 of its weights. Names are the last parts of paths:
+    folders may be moved.
     """
     folder, run = Path(folder), Path(run)
     source = run / data.STAGE
@@ -46,7 +47,8 @@ def write_record(folder: str | Path, run: str | Path, player: str) -> None:
     own = read_yaml(run / "03_grpo" / "config.yaml") if player == "grpo" else sft
     parent = project_path(sft["model"]) if player == "sft" else run / players.MODEL_FOLDERS["sft"]
     endless = "tasks" in (own.get("rows"), own.get("states"))
-    with open(source / (data.CARD if endless else DATA_FILES[player]), "rb") as file:
+    chosen = project_path(own.get("states_from", ""))
+    with open(chosen or source / (data.CARD if endless else DATA_FILES[player]), "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     record = {
         "base": read_record(parent)["base"] if _is_trained(parent) else base_name(run),

@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 
 from wordlelib import game, models, rewards
-from wordlelib.data import build, state_row
+from wordlelib.data import build, iter_jsonl, state_row, write_jsonl
 from wordlelib.evaluate import iter_games, summarise, write_games
+from wordlelib.formats import convert
 from wordlelib.game import Game, History, is_consistent, score
 from wordlelib.players import saved_game, saved_player, solver_player
 from wordlelib.prompts import THINK, completion, parse_guess
@@ -185,8 +186,9 @@ def _rewards(solver: Solver) -> Row:
     )
 
 
-def _synthesis(words: Words) -> Row:
-    """Training rows as notebook 01 makes them, from the solver's games to the files."""
+def _synthesis(words: Words) -> Iterator[Row]:
+    """Training rows as notebook 01 makes them, from the solver's games to the files; these checked as those
+    of others are, and once more as chats that say no secret."""
     split, card = split_secrets(words), {}
     with tempfile.TemporaryDirectory() as folder:
 
@@ -194,15 +196,26 @@ def _synthesis(words: Words) -> Row:
             card.update(build(folder, rules_for(words), split, rows=ROWS, states=1, workers=WORKERS))
 
         measured = best_seconds(make)
-    kept = card["files"]["sft"]["rows"]
-    return row(
-        f"{ROWS:,} training rows with thinking",
-        ROWS / measured,
-        "rows/s",
-        4_170,
-        None,
-        f"{WORKERS} processes; {kept:,} are no duplicates; JSON lines and Parquet, without counting tokens",
-    )
+        kept = card["files"]["sft"]["rows"]
+        note = f"{WORKERS} processes; {kept:,} are no duplicates; JSON lines and Parquet, without counting "
+        yield row(
+            f"{ROWS:,} training rows with thinking", ROWS / measured, "rows/s", 4_170, None, note + "tokens"
+        )
+        chats, rows = Path(folder) / "chats.jsonl", iter_jsonl(Path(folder) / "sft.jsonl")
+        write_jsonl(chats, ({"messages": row["prompt"] + row["completion"]} for row in rows))
+        yield _checked(Path(folder) / "sft.jsonl", "rows of notebook 01", kept)
+        yield _checked(chats, "{messages} without secrets", kept)
+
+
+def _checked(path: Path, name: str, rows: int) -> Row:
+    """How long a gigabyte of such rows takes to be checked by `formats.convert`, from a smaller file."""
+    reports = []
+    seconds = best_seconds(lambda: reports.append(convert(path)), repeats=3)
+    if reports[0].kept != rows:
+        raise ValueError(f"bench: of {rows:,} good rows {reports[0]}")
+    size = path.stat().st_size / 1e6
+    note = f"{size / seconds:.1f} MB/s, measured on {size:,.1f} MB; one process"
+    return row(f"1 GB of {name}, checked", seconds * 1000 / size, "s", 60, None, note)
 
 
 def _resident_mib() -> float:
@@ -366,7 +379,7 @@ def rows() -> Iterator[Row]:
     yield _rewards(solver)
     yield from _replay(solver)
     yield from _student()
-    yield _synthesis(words)
+    yield from _synthesis(words)
     yield from _recorded(solver)
     yield _import(["wordlelib"], "import wordlelib")
     names = {path.stem for path in Path(__file__).parent.glob("[a-z]*.py")} - HEAVY_MODULES

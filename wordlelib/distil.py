@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wordlelib.data import Chat, Row, Taught, draw_secrets, write_jsonl
-from wordlelib.endpoints import Answer, Endpoint, completer, connect, read_answers, usage
+from wordlelib.endpoints import Answer, Endpoint, completer, connect, failures, read_answers, usage
 from wordlelib.evaluate import game_seed, history_of, play_games, read_games
 from wordlelib.game import encode_history, is_consistent
 from wordlelib.players import FAILED, endpoint_player
@@ -232,7 +232,8 @@ def teach(
         temperature=config.temperature,
     )
     taught = choose(games, secrets, rules, config.keep_games, run.dir)
-    used = usage(answers_of(run.dir / FOLDER))
+    answers = answers_of(run.dir / FOLDER)
+    used = {**usage(answers), "failures": failures(answers)}
     if None not in (used["prompt_tokens"], used["completion_tokens"]):
         used["dollars"] = cost(used["prompt_tokens"], used["completion_tokens"], config)
     return taught._replace(about={"model": config.teacher_model, **taught.about, **used})

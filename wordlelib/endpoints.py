@@ -10,6 +10,7 @@ import json
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -234,6 +235,12 @@ def usage(answers: Iterable[Answer]) -> dict[str, int | float | None]:
     }
 
 
+def failures(answers: Iterable[Answer]) -> dict[str, int]:
+    """How many chats got no answer, by reason without its details, the most frequent first."""
+    reasons = (answer.failure.partition(":")[0] for answer in answers if answer.failure is not None)
+    return dict(Counter(reasons).most_common())
+
+
 def _client(endpoint: Endpoint, **options: Any) -> Any:
     import openai
 
@@ -304,7 +311,7 @@ async def _post(client: Any, model: str, chat: Chat, options: dict[str, Any]) ->
 def _read(body: bytes) -> Answer:
     """The answer in the body of a response; any exception says that it is no chat completion."""
     if len(body) > MOST_BYTES:
-        return Answer(None, f"an answer of {len(body):,} bytes, more than {MOST_BYTES:,}")
+        return Answer(None, f"an answer too long: {len(body):,} bytes, more than {MOST_BYTES:,}")
     content = json.loads(body)
     counted = content.get("usage") or {}
     tokens = [_count(counted.get(name)) for name in ("prompt_tokens", "completion_tokens")]

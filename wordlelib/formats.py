@@ -9,14 +9,15 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, groupby, islice
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from wordlelib.containers import BATCH, Bad, read_rows, readable, write_rows
-from wordlelib.data import TRACE_COLUMNS, Chat, Data, Row
+from wordlelib.data import TRACE_COLUMNS, Chat, Data, Row, Taught
 from wordlelib.game import History, Turn, encode_history
 from wordlelib.notations import (
     LINE,
@@ -41,9 +42,9 @@ from wordlelib.records import (
     told,
 )
 from wordlelib.rules import Rules, require_wordle, rules_for
-from wordlelib.runs import replacing, replacing_folder
+from wordlelib.runs import Run, project_path, replacing, replacing_folder
 from wordlelib.selection import by_word, write_words
-from wordlelib.words import Words, capitals, load_words
+from wordlelib.words import Split, Words, capitals, load_words
 
 # What is written of each form; kinds: text, chat (role and content), turns.
 FORMS = {
@@ -109,12 +110,15 @@ def _chat(row: Row, name: str) -> Chat:
         return [{"role": role, "content": content} for role, content in parts]
     if not isinstance(value := row.get(name), list):
         raise Bad(f"{name} is neither a text nor a list of messages", type(value).__name__)
-    if not all(isinstance(message, dict) for message in value):
-        raise Bad(f"{name} holds something that is no message")
-    parts = [(message.get("role"), message.get("content")) for message in value]
-    if not all(isinstance(role, str) and isinstance(content, str) for role, content in parts):
-        raise Bad(f"{name} holds a message without a text as role and content")
-    return [{"role": role, "content": content} for role, content in parts]
+    chat = []
+    for message in value:
+        if not isinstance(message, dict):
+            raise Bad(f"{name} holds something that is no message")
+        role, content = message.get("role"), message.get("content")
+        if not (isinstance(role, str) and isinstance(content, str)):
+            raise Bad(f"{name} holds a message without a text as role and content")
+        chat.append({"role": role, "content": content})
+    return chat
 
 
 def _answered(text: str, reply: str, rules: Rules) -> Turn:
@@ -345,17 +349,18 @@ def _hashable(prompt: Chat | str | None) -> object:
 
 
 def records(
-    path: str | Path, words: Words, rules: Rules, report: Report, held_out: frozenset[str] = frozenset()
+    path: str | Path, words: Words, rules: Rules, report: Report, held_out: Mapping[str, str]
 ) -> Iterator[Record]:
-    """The records of a file that pass every check and repeat no earlier one; the rest is in `report`.
+    """The records of a file that pass every check and repeat no earlier one; the rest is in `report`, and so
+    are the false statements in their texts.
 
-    Those of a secret that is `held_out` are left out; records without a secret cannot be told.
+    held_out: secrets whose records are left out, with the reason; records without a secret cannot be told.
     """
     check, seen = checker(words, rules, report), set()
     for record in read(path, rules, report):
         try:
-            if record.secret in held_out:
-                raise Bad("secret is held out or for validation", repr(record.secret))
+            if reason := held_out.get(record.secret):
+                raise Bad(reason, repr(record.secret))
             record = check(record)
             key = hash((record.secret, record.history, record.completion, _hashable(record.prompt)))
             if key in seen:
@@ -367,7 +372,7 @@ def records(
             continue
         if len(seen) < REMEMBERED:
             seen.add(key)
-        yield record
+        yield read_thinking(record, report)
 
 
 # ---- Writing.
@@ -615,9 +620,9 @@ def convert(
     rules = data.rules if data else rules_for(words)
     require_wordle(rules, "a conversion")
     report = Report(str(source))
-    held_out = frozenset(data.split.val + data.split.test) if data else frozenset()
-    kept = (read_thinking(record, report) for record in records(source, words, rules, report, held_out))
-    kept = by_word(kept, keep, words, rules, report)
+    secrets = data.split.val + data.split.test if data else ()
+    held_out = dict.fromkeys(secrets, "secret is held out or for validation")
+    kept = by_word(records(source, words, rules, report, held_out), keep, words, rules, report)
     if target is None:
         report.made = sum(1 for _ in kept)
     else:
@@ -641,3 +646,38 @@ def _write(rows: Iterator[Row], target: Path, form: str, rules: Rules) -> None:
         _write_traces(target, rows, rules)
     else:
         _write_words(target, rows, rules)
+
+
+def teach(run: Run, words: Words, rules: Rules, split: Split) -> Taught:
+    """Rows of the file or folder `traces` of the parameters, in any form, in place of the solver's.
+
+    Rows as `convert` makes them in the form `sft`, of validation secrets too; where the file has none of
+    these, the solver's stay. Prints the report. The rows wait in files without a name, in the stage's
+    folder, for `data.build`, so that memory does not grow with them. Raises as `convert` does.
+    """
+    source, waiting = project_path(run.config.traces), {}
+    report = Report(run.config.traces)
+    held_out = dict.fromkeys(split.test, "secret is held out")
+    kept = by_word(records(source, words, rules, report, held_out), 0, words, rules, report)
+    for row in made(kept, "sft", words, rules, report):
+        part = "sft_val" if row["secret"] in split.val else "sft"
+        if part not in waiting:
+            file = TemporaryFile("w+", dir=run.dir, encoding="utf-8")  # noqa: SIM115  (open until it is read)
+            waiting[part] = file
+        waiting[part].write(json.dumps(row) + "\n")
+    print(report)
+    if "sft" not in waiting:
+        why = next(iter(report.first.values()), "none has a training secret")
+        raise ValueError(f"{source}: no row of {report.rows:,} teaches a training secret; {why}")
+    for file in waiting.values():
+        file.seek(0)
+    about = {
+        "traces": run.config.traces,
+        "form": report.form,
+        "rows": report.rows,
+        "rows_kept": report.kept,
+        "left_out": dict(report.left_out.most_common()),
+        "guesses_alone": report.guesses_alone,
+        "false_statements": report.false_statements,
+    }
+    return Taught({part: map(json.loads, file) for part, file in waiting.items()}, [], about)

@@ -8,8 +8,9 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -210,28 +211,39 @@ def _require_letters(tokenizer: Any, rules: Rules, name: str) -> None:
                 )
 
 
-def count_tokens(tokenizer: Any, chats: Sequence[list[dict[str, str]]]) -> list[int]:
-    """Tokens of each chat, with the start of the model's turn when its last message is the user's.
+def token_counter(tokenizer: Any) -> Callable[[Sequence[list[dict[str, str]]]], list[int]]:
+    """A function from chats to the tokens of each, with the start of the model's turn when the last message
+    is the user's.
 
-    No token spans a special one, so what stands from one to the next is tokenized apart, and once
-    only, however many chats share it.
+    Other processes take it without loading torch, as the tokenizer itself would.
     """
+    special = "|".join(map(re.escape, tokenizer.all_special_tokens))
+    template = {**tokenizer.special_tokens_map, "chat_template": tokenizer.get_chat_template()}
+    return partial(_count_tokens, tokenizer.backend_tokenizer, template, special)
+
+
+def _count_tokens(
+    backend: Any, template: dict[str, Any], special: str, chats: Sequence[list[dict[str, str]]]
+) -> list[int]:
+    """No token spans a special one, so what stands from one to the next is tokenized apart, and once only,
+    however many chats share it."""
+    from transformers.utils.chat_template_utils import render_jinja_template
+
     from wordlelib.players import TEMPLATE_OPTIONS
 
-    special = re.compile(f"(?={'|'.join(map(re.escape, tokenizer.all_special_tokens))})")
-    split_chats = []
+    before, split_chats = re.compile(f"(?={special})"), []
     for chat in chats:
         asks = chat[-1]["role"] == "user"
-        text = tokenizer.apply_chat_template(
-            chat, add_generation_prompt=asks, tokenize=False, **TEMPLATE_OPTIONS
+        [[text], _] = render_jinja_template(
+            [chat], add_generation_prompt=asks, **template, **TEMPLATE_OPTIONS
         )
-        split_chats.append(special.split(text))
+        split_chats.append(before.split(text))
     distinct = list(dict.fromkeys(chain.from_iterable(split_chats)))
     lengths = {}
     for start in range(0, len(distinct), COUNTED_AT_ONCE):
         pieces = distinct[start : start + COUNTED_AT_ONCE]
-        ids = tokenizer(pieces, add_special_tokens=False, return_attention_mask=False)["input_ids"]
-        lengths.update(zip(pieces, map(len, ids), strict=True))
+        encoded = backend.encode_batch_fast(pieces, add_special_tokens=False)
+        lengths.update(zip(pieces, map(len, encoded), strict=True))
     return [sum(map(lengths.get, pieces)) for pieces in split_chats]
 
 

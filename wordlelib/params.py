@@ -214,7 +214,12 @@ PARAMETERS: dict[str, dict[str, Param]] = {
             str, "whose tokenizer measures lengths: nano, nano-large, hub name or folder", "model"
         ),
         "teacher": Param(
-            str, "who plays for SFT: the solver, or a model on a server", choices=("solver", "endpoint")
+            str,
+            "who plays for SFT: the solver, a model on a server, or others whose games or rows you have",
+            choices=("solver", "endpoint", "file"),
+        ),
+        "traces": Param(
+            str, "these games or rows, in a form that `convert` reads, for the teacher file", "file"
         ),
         "resume": SERVER_RESUME,
         "endpoint": Param(str, "URL of an OpenAI-compatible server, for the teacher endpoint", "URL"),
@@ -336,7 +341,7 @@ BEFORE = {
     "01_data_synthesis": {
         **{"thinking": "spelled", "solver_guess": "information", "ties": "rarest"},
         **{"guess_place": "last", "duplicates": "none", "n_clues": 0, "non_words": "altered"},
-        **{"game": "", "requests_per_minute": 0},
+        **{"game": "", "requests_per_minute": 0, "traces": ""},
     },
     "02_sft": {"rows": "file"},
     "03_grpo": {"states_from": ""},
@@ -440,24 +445,28 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
     if stage == "01_data_synthesis":
         if values["game"]:
             _check_board(stage, values)
-        teaches = values["teacher"] == "endpoint"
+        teaches, given = values["teacher"] == "endpoint", values["teacher"] == "file"
         if not teaches == bool(values["endpoint"]) == bool(values["teacher_model"]):
             raise ValueError(
                 f"{stage}: teacher endpoint needs endpoint (a URL) and teacher_model (a name), and they "
                 "need it: set all three or none"
             )
+        if given != bool(values["traces"]):
+            raise ValueError(
+                f"{stage}: teacher file needs traces (a file or folder), and traces need it: set both or none"
+            )
         if values["dry_run"] and not teaches:
             raise ValueError(
-                f"{stage}: dry_run says what a model on a server would cost, and the solver costs nothing: "
-                "set teacher endpoint, or dry_run False"
+                f"{stage}: dry_run says what a model on a server would cost, and no other teacher costs "
+                "anything: set teacher endpoint, or dry_run False"
             )
         if teaches:
             _check_endpoint(values["endpoint"])
-            if values["lexicon"] == "train":
-                raise ValueError(
-                    f"{stage}: under lexicon train no training text may name a held-out word, and a model "
-                    "knows them all: use lexicon full, or teacher solver"
-                )
+        if (teaches or given) and values["lexicon"] == "train":
+            raise ValueError(
+                f"{stage}: under lexicon train no training text may name a held-out word, and every teacher "
+                "but the solver knows them: use lexicon full, or teacher solver"
+            )
     if stage == "04_eval":
         plays = "endpoint" in values["players"]
         if plays != bool(values["endpoint"]) or (plays and not values["model"]):

@@ -29,6 +29,11 @@ def _capitals(alphabet: str) -> dict[int, str]:
     return {ord(capitals(letter)): letter for letter in alphabet_letters(alphabet)}
 
 
+@lru_cache(maxsize=32)
+def _letters(alphabet: str) -> frozenset[str]:
+    return frozenset(alphabet_letters(alphabet))
+
+
 def answer_part(text: str) -> str | None:
     """The text after the thinking, or None when the thinking never ends.
 
@@ -61,7 +66,7 @@ def parse_guess(text: str, length: int = 5, alphabet: str = "a-z") -> Parsed:
     word = inside.strip(SPACE).translate(_capitals(alphabet))
     if not word:
         return Parsed(None, "empty")
-    if not set(word) <= set(alphabet_letters(alphabet)):
+    if not _letters(alphabet).issuperset(word):
         return Parsed(None, "not_letters")
     if len(word) != length:
         return Parsed(None, "wrong_length")

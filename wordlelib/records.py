@@ -1,17 +1,17 @@
 """Rows of others as records: what they say of a game, the checks by its rules, and what became of them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import and_
 from typing import NamedTuple
 
 from wordlelib.containers import Bad
 from wordlelib.data import Chat
-from wordlelib.game import CORRECT, History, Turn, judge, score, take_turn
+from wordlelib.game import ABSENT, CORRECT, PRESENT, History, Turn, judge, score, take_turn
 from wordlelib.prompts import completion, parse_guess
 from wordlelib.rules import Rules
-from wordlelib.solver import pattern_matrix
 from wordlelib.thinking import false_statements
 from wordlelib.words import Words
 
@@ -145,6 +145,43 @@ class Report:
         return "\n".join(lines)
 
 
+def fits(words: Sequence[str]) -> Callable[[str, str], int]:
+    """A function from a guess and its feedback to the words that `score` so, as the bits of one number.
+
+    Bits of several turns are joined by `&`. Some microseconds a turn, where scoring takes one a word.
+    """
+    everyone = (1 << len(words)) - 1
+    at: Counter[tuple[str, int]] = Counter()  # words with a letter at a place
+    copies: Counter[tuple[str, int]] = Counter()  # words with at least so many copies of a letter
+    for number, word in enumerate(words):
+        for place, letter in enumerate(word):
+            at[letter, place] |= 1 << number
+            copies[letter, word[: place + 1].count(letter)] |= 1 << number
+
+    @lru_cache(maxsize=1 << 13)
+    def of(letter: str, *marks: tuple[int, str]) -> int:
+        """By the marks of one letter, each with its place."""
+        left, told, used_up = everyone, 0, False
+        for place, mark in marks:
+            left &= at[letter, place] if mark == CORRECT else ~at[letter, place]
+            if used_up and mark == PRESENT:
+                return 0  # copies are marked from the left
+            told, used_up = told + (mark != ABSENT), used_up or mark == ABSENT
+        left &= copies[letter, told] if told else everyone
+        return left & ~copies[letter, told + 1] if used_up else left
+
+    def fitting(guess: str, feedback: str) -> int:
+        left, turn = everyone, tuple(enumerate(feedback))
+        for place, letter in enumerate(guess):
+            if guess.count(letter) == 1:
+                left &= of(letter, turn[place])
+            elif letter not in guess[:place]:
+                left &= of(letter, *(mark for own, mark in zip(guess, turn, strict=True) if own == letter))
+        return left
+
+    return fitting
+
+
 def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Record]:
     """A function that returns a record with all feedback known, or raises `Bad` with the reason.
 
@@ -153,17 +190,7 @@ def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Re
     """
     green = "G" * rules.length
     scored = lru_cache(maxsize=1 << 16)(score)
-
-    @lru_cache(maxsize=1024)
-    def codes(guess: str):
-        return pattern_matrix([guess], words.allowed)[0]
-
-    @lru_cache(maxsize=1 << 14)
-    def possible(told: tuple[tuple[str, str], ...]) -> bool:
-        fits = True
-        for guess, feedback in told:
-            fits &= codes(guess) == sum("BYG".index(mark) * 3**i for i, mark in enumerate(feedback))
-        return bool(fits.any())
+    fitting = lru_cache(maxsize=1 << 14)(fits(words.allowed))
 
     def known(turn: Turn, record: Record) -> Turn:
         """The turn with its feedback, compared with ours."""
@@ -206,8 +233,8 @@ def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Re
         if record.secret and report.disagreements > before:
             raise Bad("feedback contradicts the secret", repr(record.secret))
         if not record.secret:
-            told = tuple((turn.guess, turn.feedback) for turn in history if turn.feedback)
-            if told and not possible(told):
+            told = [(turn.guess, turn.feedback) for turn in history if turn.feedback]
+            if not reduce(and_, (fitting(*turn) for turn in told), -1):
                 raise Bad("feedback fits no word of the lists", told)
         if record.completion is not None:
             if history and history[-1].feedback == green:
@@ -216,7 +243,9 @@ def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Re
             if guess is None:
                 raise Bad("no guess in the completion", reason)
             require_legal(guess, "ok", history)
-        return record._replace(history=tuple(history))
+        # most rows say all feedback, and a new record takes a tenth of the check
+        checked = tuple(history)
+        return record if checked == record.history else record._replace(history=checked)
 
     return check
 

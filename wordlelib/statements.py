@@ -111,6 +111,7 @@ _CLAIMS = {name: re.compile(pattern + _END, re.IGNORECASE) for name, pattern in 
 _OF_ANY_WORD = (_CLAIMS["has"], _CLAIMS["has no"])  # said of a candidate as well
 _SINGLE = re.compile(r"(?<![^\W_])[^\W\d_](?![^\W_])")
 
+_ANY_WORD = re.compile(r"[^\W\d_]{2}")
 _SENTENCE = re.compile(r"[^.;!?\n]+[.;!?]?")
 _DOUBT = (
     r"\b(?:if|whether|unless|suppos\w*|assum\w*|imagine|maybe|perhaps|possibly|probably|likely|might|may|could|"
@@ -146,8 +147,10 @@ def claims(text: str, guesses: Collection[str]) -> Iterator[Claim]:
     what is said of places may be said of that word, and is left out.
     """
     length = len(next(iter(guesses), ""))
-    plain = re.sub(r"[^\S\n]+", " ", text.replace("*", ""))  # without the marks of **emphasis**
-    for line in plain.splitlines() if length else ():
+    text = text.replace("*", "")  # without the marks of **emphasis**
+    if not length or not _ANY_WORD.search(text):
+        return  # letters alone, as in words spelled out, claim nothing
+    for line in re.sub(r"[^\S\n]+", " ", text).splitlines():
         other = False
         for sentence in _SENTENCE.findall(line):
             named = _named(sentence, length)

@@ -38,18 +38,20 @@ def false_statements(text: str, history: History) -> list[str]:
     (`statements.claims`). What feedback leaves open is not false.
     """
     told = [turn for turn in history if turn.feedback]
-    guesses = {turn.guess for turn in told}
-    known = knowledge(told, len(told[0].guess) if told else 0)
+    thinking = text.rpartition(END_THINK)[0].replace(THINK, "\n")
+    found = list(claims(thinking, {turn.guess for turn in told}))
+    if not found:
+        return []  # most thinking claims nothing, and what is known takes a third of the time
+    known = knowledge(told, len(told[0].guess))
     barred = {
         (letter, place)
         for turn in told
         for place, (letter, mark) in enumerate(zip(turn.guess, turn.feedback, strict=True), 1)
         if mark != CORRECT
     }
-    thinking = text.rpartition(END_THINK)[0].replace(THINK, "\n")
     return [
         claim.said
-        for claim in claims(thinking, guesses)
+        for claim in found
         if any(_is_false(claim, letter, known, barred) for letter in claim.letters)
     ]
 
