@@ -725,3 +725,44 @@ def test_each_renderer_is_a_known_notation(renderer):
 
 def test_the_forms_that_the_command_line_offers_are_those_there_are():
     assert tuple(formats.FORMS) == params.DATA_FORMS
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "SLATE => BBBBB",
+        "1. SLATE: BBGBG",
+        "**Guess 1**: SLATE BBBBB",
+        "Guess: SLATE, BBBBB",
+        "slate ⬛🟨⬛⬛🟩",
+    ],
+)
+def test_past_guesses_in_an_unknown_layout_are_not_taken_for_none(told, tmp_path):
+    """The row would teach thinking about feedback that its new prompt does not show."""
+    row = {"prompt": [{"role": "user", "content": f"Play.\n{told}\nYour guess?"}], "secret": "alley"}
+    refused(tmp_path, row, "past guesses in no known layout")
+
+
+@pytest.mark.parametrize("text", ["{[]: 1}", "{[]}", "[{[]}]"])
+def test_a_history_that_python_cannot_hold_is_a_bad_row(text, tmp_path):
+    refused(tmp_path, {"history": text, "secret": "alley"}, "the column of past guesses is no list")
+
+
+def test_a_turn_without_a_game_is_a_bad_row(tmp_path):
+    """As where a folder of one file a word holds another table too."""
+    turn = {"game": "1", "secret": "alley", "turn": "1", "guess": "alley", "feedback": "GGGGG"}
+    write(tmp_path / "a.jsonl", turn, {"word": "alley", "n": 1})
+    kept, report = read(tmp_path / "a.jsonl")
+    assert len(kept) == 1 and dict(report.left_out) == {"no secret": 1}
+
+
+def test_a_date_that_python_cannot_hold_is_said_of_the_file(tmp_path):
+    import pyarrow
+    from pyarrow import parquet
+
+    row = {"prompt": "Guess 1: CRANE BBYBY", "response": "<guess>alley</guess>"}
+    days = pyarrow.array([10**7], pyarrow.int32()).cast(pyarrow.date32())
+    table = pyarrow.Table.from_pylist([row]).append_column("day", days)
+    parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="not a whole table"):
+        read(tmp_path / "a.parquet")

@@ -122,7 +122,9 @@ def readable(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not a UTF-8 text file ({error.reason})") from None
     except Exception as error:
-        if type(error).__module__.partition(".")[0] not in ("pyarrow", "datasets"):
+        # OverflowError: a date that Python cannot hold
+        own = type(error).__module__.partition(".")[0] in ("pyarrow", "datasets")
+        if not own and not isinstance(error, OverflowError):
             raise
         raise ValueError(f"{path}: not a whole table ({error})") from None
 

@@ -260,6 +260,8 @@ def _by_game(rows: Iterator[tuple[int, Row | Bad]]) -> Iterator[tuple[int, Row |
         number, first = turns[0]
         if game is None:
             yield number, first
+        elif "secret" not in first:
+            yield number, Bad("no secret")
         elif [str(row.get("turn")) for _, row in turns] != [str(place) for place in range(1, len(turns) + 1)]:
             yield number, Bad("the turns of a game are not numbered from 1", repr(first["secret"])[:80])
         else:

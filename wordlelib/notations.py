@@ -100,9 +100,18 @@ def _told_turn(body: str, rules: Rules) -> Turn:
     return Turn(_guess(read[0] or re.split(r"[\s:,>→-]", body)[0], rules), read[1])
 
 
+@lru_cache(maxsize=16)
+def _scored_word(length: int) -> re.Pattern:
+    """A word with its feedback behind it, as in `SLATE => BBBBB`, which must not be taken for no guess."""
+    word, marks = rf"\b[^\W\d_]{{{length}}}\b", rf"(?:[BYG]{{{length}}}\b|[🟩🟨🟧🟦⬛⬜]{{{length}}})"
+    return re.compile(rf"{word}[^\w\n]{{1,8}}{marks}")
+
+
 def text_history(text: str, rules: Rules) -> History:
     """The turns of lines `Guess 1: …`; of several games in a text, such as examples, the last."""
     lines = LINE.findall(text)
+    if not lines and (unread := _scored_word(rules.length).search(text)):
+        raise Bad("past guesses in no known layout", repr(unread[0])[:80])
     starts = [place for place, (number, _) in enumerate(lines) if number == "1"]
     lines = lines[starts[-1] :] if starts else lines
     if [number for number, _ in lines] != [str(place) for place in range(1, len(lines) + 1)]:
@@ -147,7 +156,7 @@ def column_history(text: str, rules: Rules) -> History:
     except (ValueError, RecursionError):
         try:
             turns = ast.literal_eval(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             raise Bad("the column of past guesses is no list", repr(text)[:80]) from None
     return listed_history(turns, rules)
 
