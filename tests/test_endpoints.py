@@ -12,7 +12,7 @@ import time
 import pytest
 from conftest import KEY, ROOT, Server, body, example, say
 
-from wordlelib import data, endpoints, params, runs
+from wordlelib import analysis, data, endpoints, params, runs
 from wordlelib.__main__ import main
 from wordlelib.endpoints import Endpoint, complete, completer, connect, read_answers, usage
 from wordlelib.evaluate import guesses_or_loss, play_games, read_games, summarise
@@ -303,7 +303,10 @@ def test_a_failed_request_fails_its_game_with_the_reason_and_no_other(server, wo
     assert {turn["text"] for turn in failed["turns"][1:]} == {"HTTP 400: no: Bearer ***"}
     assert not failed["won"] and guesses_or_loss(failed) == 7
     assert len(server.asked) == 1 + 6 * 6 + 2
-    assert summarise(games)["games"] == len(words.answers)
+    summary = summarise(games)
+    assert summary["games"] == len(words.answers) and summary["malformed_share"] == 0, "no turns of the model"
+    [read] = analysis.from_records(games).values()
+    assert analysis.summary(read, analysis.turn_flags(read)) == pytest.approx(summary)
     assert KEY not in json.dumps(games)
 
 

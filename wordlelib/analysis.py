@@ -15,6 +15,7 @@ from wordlelib.data import read_jsonl
 from wordlelib.evaluate import CONDITIONS, wilson
 from wordlelib.game import Turn
 from wordlelib.inference import Comparison, compare, mean_interval
+from wordlelib.players import FAILED
 from wordlelib.solver import Solver, pattern_code, pattern_text
 
 Record = Mapping[str, Any]
@@ -29,7 +30,8 @@ class Games(NamedTuple):
 
     words, letters [W, L]: every word named, and its letters as small numbers. secret [G], guess [G, T]:
     indices into them, -1 for no guess. code [G, T]: feedback as in `solver.pattern_matrix`, -1 without any.
-    nonword, taken [G, T]: the guess is no word; the player took this turn (it is not pre-played). length [G]:
+    nonword, taken [G, T]: the guess is no word; the player took this turn (it is not pre-played,
+    and no failed request). length [G]:
     turns of a game. conditions: name to [G].
     """
 
@@ -99,7 +101,7 @@ def _schema() -> Any:
     import pyarrow as pa
 
     text, number = pa.string(), pa.int64()
-    turn = pa.struct([(name, text) for name in ("guess", "feedback", "rule")])
+    turn = pa.struct([(name, text) for name in ("guess", "feedback", "reason", "rule")])
     return pa.schema(
         [
             *((name, text) for name in ("secret", "player", "rules")),
@@ -154,6 +156,7 @@ def _games(table: Any, where: str, digest: str) -> Games:
     secret, secrets = encoded(table["secret"].combine_chunks())
     feedback, marks = encoded(flat.field("feedback"))
     rule, rules = encoded(flat.field("rule"))
+    reason, reasons = encoded(flat.field("reason"))
     words = list(dict.fromkeys([*guesses, *secrets]))
     places = {word: place for place, word in enumerate(words)}
     try:
@@ -168,7 +171,7 @@ def _games(table: Any, where: str, digest: str) -> Games:
         return out
 
     conditions = {name: table[name].fill_null(0).to_numpy() for name in CONDITIONS}
-    exists = laid_out(np.ones(len(flat), bool), False)
+    answered = laid_out(reason != (reasons.index(FAILED) if FAILED in reasons else -2), False)
     is_word = rules.index("not_a_word") if "not_a_word" in rules else -2
     games = Games(
         "",
@@ -179,7 +182,7 @@ def _games(table: Any, where: str, digest: str) -> Games:
         laid_out(guess.astype(np.int32), -1),  # the guesses come first among the words
         laid_out(codes[feedback], -1),
         laid_out(rule == is_word, False),
-        exists & (np.arange(exists.shape[1]) >= conditions["preplayed"][:, None]),
+        answered & (np.arange(answered.shape[1]) >= conditions["preplayed"][:, None]),
         length,
         conditions,
     )

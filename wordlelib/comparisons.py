@@ -10,7 +10,7 @@ from wordlelib.inference import Comparison
 from wordlelib.runs import read_yaml
 
 # Parameters by which two runs of one recipe may differ: what is drawn, and where it is written.
-SEED_ONLY = {"seed", "run", "runs", "overwrite", "resume", "data_from", "init_from"}
+SEED_ONLY = {"seed", "run", "runs", "overwrite", "resume"}
 
 
 def recipe_key(folder: Path) -> str:

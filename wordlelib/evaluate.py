@@ -332,11 +332,13 @@ def _ratio(part: int, whole: int) -> float | None:
 
 
 def _turn_kinds(record: Record) -> Counter:
-    """How many turns the player took, and how many of each kind of fault."""
+    """How many turns the player took, failed requests left out, and how many of each kind of fault."""
     kinds = Counter()
     history = history_of(record)
     for number in range(record["preplayed"], len(history)):
         turn, before = history[number], history[:number]
+        if turn.reason == FAILED:
+            continue
         kinds["turns"] += 1
         kinds["malformed"] += turn.guess is None
         kinds["nonword"] += turn.rule == "not_a_word"

@@ -589,7 +589,7 @@ def _stranger_lines(run: Evaluated) -> list[str]:
             "was not trained here: which secrets it was trained on is unknown, and the split is that of the "
             "shipped lists"
         )
-    return [f"- model in {shown_path(run.folder)} is {run.config.get('model')}, which {known}."]
+    return [f"- model in {shown_path(run.folder)} is {cell(str(run.config.get('model')))}, which {known}."]
 
 
 def _favoured_lines(run: Evaluated) -> list[str]:
@@ -608,7 +608,7 @@ def _usage_lines(run: Evaluated) -> list[str]:
     if "model" not in used:
         return []
     return [
-        f"- endpoint in {shown_path(run.folder)} is {used['model']}: a game took "
+        f"- endpoint in {shown_path(run.folder)} is {cell(str(used['model']))}: a game took "
         f"{_number(used['prompt_tokens_per_game'], ',.0f')} prompt and "
         f"{_number(used['completion_tokens_per_game'], ',.0f')} completion tokens and "
         f"{used['seconds_per_game']:,.1f} s; {used['requests']:,} requests with {used['retries']:,} retries; "
