@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordlelib import data
-from wordlelib.clues import Lexicon, clue, clue_rows
+from wordlelib.clues import clue, clue_rows, fitting, letter_table
 from wordlelib.prompts import completion, is_well_formed, messages, parse_guess, system_prompt
 from wordlelib.rules import rules_for
 from wordlelib.words import Words, load_words, sample_words, split_secrets
@@ -34,7 +34,7 @@ def fits(word, known):
 def test_a_clue_is_true_and_fits_the_words_that_it_says(word, seed):
     known = clue(word, random.Random(seed), LETTERS)
     assert fits(word, known)
-    found = {WORDS.answers[i] for i in Lexicon(WORDS.answers).fitting(known)}
+    found = {WORDS.answers[i] for i in fitting(letter_table(WORDS.answers), known)}
     assert found == {other for other in WORDS.answers if fits(other, known)}
 
 

@@ -45,25 +45,23 @@ def clue(word: str, rng: random.Random, letters: Sequence[str]) -> Knowledge:
     return Knowledge(pattern, dict(sorted(present.items())), tuple(sorted(absent)), {}, {})
 
 
-class Lexicon:
-    """Words to be found by clues. table: their letters as code points [words, length]."""
+def letter_table(words: Sequence[str]) -> np.ndarray:
+    """The letters of words as code points [words, length]."""
+    return np.array([[ord(letter) for letter in word] for word in words])
 
-    def __init__(self, words: Sequence[str]) -> None:
-        self.words = words
-        self.table = np.array([[ord(letter) for letter in word] for word in words])
 
-    def fitting(self, known: Knowledge) -> np.ndarray:
-        """Indices of the words that a clue fits."""
-        fits = np.ones(len(self.words), bool)
-        for place, letter in enumerate(known.pattern):
-            if letter != "_":
-                fits &= self.table[:, place] == ord(letter)
-        for letter, barred in known.present.items():
-            here = self.table == ord(letter)
-            fits &= here.any(axis=1) & ~here[:, [place - 1 for place in barred]].any(axis=1)
-        for letter in known.absent:
-            fits &= ~(self.table == ord(letter)).any(axis=1)
-        return np.flatnonzero(fits)
+def fitting(table: np.ndarray, known: Knowledge) -> np.ndarray:
+    """Indices of the words of a `letter_table` that a clue fits."""
+    fits = np.ones(len(table), bool)
+    for place, letter in enumerate(known.pattern):
+        if letter != "_":
+            fits &= table[:, place] == ord(letter)
+    for letter, barred in known.present.items():
+        here = table == ord(letter)
+        fits &= here.any(axis=1) & ~here[:, [place - 1 for place in barred]].any(axis=1)
+    for letter in known.absent:
+        fits &= ~(table == ord(letter)).any(axis=1)
+    return np.flatnonzero(fits)
 
 
 def clue_rows(words: Sequence[str], rules: Rules, n: int, seed: int | str) -> Iterator[dict]:
@@ -71,19 +69,19 @@ def clue_rows(words: Sequence[str], rules: Rules, n: int, seed: int | str) -> It
 
     Of several such words it is the one named least often so far. Words take turns in shuffled passes.
     """
-    rng, lexicon, named = random.Random(seed), Lexicon(words), Counter()
+    rng, table, named = random.Random(seed), letter_table(words), Counter()
     letters, deck, made = "".join(words), list(words), 0
     while True:
         rng.shuffle(deck)
         for word in deck:
             known = clue(word, rng, letters)
-            fits = [words[i] for i in lexicon.fitting(known)]
+            fits = [words[i] for i in fitting(table, known)]
             if len(fits) > MANY and rng.random() > KEPT:
                 continue
             if made == n:
                 return
             made += 1
-            chosen = min(fits, key=lambda fitting: (named[fitting], rng.random()))
+            chosen = min(fits, key=lambda other: (named[other], rng.random()))
             named[chosen] += 1
             yield {
                 "prompt": [
