@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordlelib import data
-from wordlelib.clues import clue, clue_rows, fitting, letter_table
+from wordlelib.clues import clue, clue_rows, fitting
 from wordlelib.prompts import completion, is_well_formed, messages, parse_guess, system_prompt
 from wordlelib.rules import rules_for
+from wordlelib.solver import letter_table
 from wordlelib.words import Words, load_words, sample_words, split_secrets
 
 WORDS = sample_words(load_words(), 150, seed=3)
@@ -34,7 +35,7 @@ def fits(word, known):
 def test_a_clue_is_true_and_fits_the_words_that_it_says(word, seed):
     known = clue(word, random.Random(seed), LETTERS)
     assert fits(word, known)
-    found = {WORDS.answers[i] for i in fitting(letter_table(WORDS.answers), known)}
+    found = {WORDS.answers[i] for i in fitting(letter_table(WORDS.answers, RULES.length), known)}
     assert found == {other for other in WORDS.answers if fits(other, known)}
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from wordlelib.game import Knowledge
 from wordlelib.prompts import completion, knowledge_lines, system_prompt
 from wordlelib.rules import Rules
+from wordlelib.solver import letter_table
 
 SOURCE = "clue"
 GREEN = (0.2, 0.4, 0.6)  # chances of a letter to be known with its place: one of them holds for a clue
@@ -45,13 +46,8 @@ def clue(word: str, rng: random.Random, letters: Sequence[str]) -> Knowledge:
     return Knowledge(pattern, dict(sorted(present.items())), tuple(sorted(absent)), {}, {})
 
 
-def letter_table(words: Sequence[str]) -> np.ndarray:
-    """The letters of words as code points [words, length]."""
-    return np.array([[ord(letter) for letter in word] for word in words])
-
-
 def fitting(table: np.ndarray, known: Knowledge) -> np.ndarray:
-    """Indices of the words of a `letter_table` that a clue fits."""
+    """Indices of the words of a `solver.letter_table` that a clue fits."""
     fits = np.ones(len(table), bool)
     for place, letter in enumerate(known.pattern):
         if letter != "_":
@@ -69,7 +65,7 @@ def clue_rows(words: Sequence[str], rules: Rules, n: int, seed: int | str) -> It
 
     Of several such words it is the one named least often so far. Words take turns in shuffled passes.
     """
-    rng, table, named = random.Random(seed), letter_table(words), Counter()
+    rng, table, named = random.Random(seed), letter_table(words, rules.length), Counter()
     letters, deck, made = "".join(words), list(words), 0
     while True:
         rng.shuffle(deck)

@@ -28,8 +28,8 @@ OPTIMAL_TOTALS = {
 }
 
 
-def _letters(words: Sequence[str], length: int) -> np.ndarray:
-    """Code points [len(words), length]; raises ValueError for a word of another length."""
+def letter_table(words: Sequence[str], length: int) -> np.ndarray:
+    """The letters of words as code points [len(words), length]; ValueError for a word of another length."""
     if wrong := [word for word in words if len(word) != length]:
         raise ValueError(f"pattern matrix: {wrong[0]!r} has {len(wrong[0])} letters, not {length}")
     return np.array(list("".join(words)), dtype="U1").view(np.uint32).reshape(len(words), length)
@@ -61,7 +61,7 @@ def pattern_matrix(guesses: Sequence[str], secrets: Sequence[str]) -> np.ndarray
     if not 1 <= length <= LONGEST:
         raise ValueError(f"pattern matrix: words of {length} letters; 1 to {LONGEST} fit its codes")
     dtype = np.uint8 if 3**length <= 256 else np.uint16
-    guess_letters, secret_letters = _letters(guesses, length), _letters(secrets, length)
+    guess_letters, secret_letters = letter_table(guesses, length), letter_table(secrets, length)
     bits = 1 << np.arange(length)
 
     # A letter's marks depend only on where guess and secret have that letter. So each distinct pair
@@ -150,7 +150,7 @@ class Solver:
         # The same codes by secret: of all guesses, the codes of a few candidates are then a few whole rows.
         self._columns = np.ascontiguousarray(self.matrix.T)
         self.row = {word: row for row, word in enumerate(self.guesses)}
-        self._letters = _letters(self.guesses, words.length)
+        self._letters = letter_table(self.guesses, words.length)
         self.universe_rows = np.array([self.row[word] for word in self.universe])
         self._pools = {
             "allowed": np.arange(len(self.guesses)),
