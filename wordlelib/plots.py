@@ -233,7 +233,8 @@ def win_rates(summaries: Mapping[str, Row]) -> Any:
         "Games won",
         "games won",
         "",
-        "The whisker is the 95% Wilson interval; the dashed line is what merely consistent guesses win. "
+        "The whisker is the 95% Wilson interval; dashed lines are what merely consistent guesses and best "
+        "possible play win, where known. "
         "Players on the same secrets are compared by the paired test, which sees differences that "
         "overlapping whiskers hide.",
         x_axis={**SHARES, "range": [0, 1.15]},
