@@ -27,8 +27,9 @@ from wordlelib.analysis import Games, Measured
 from wordlelib.comparisons import comparison_row, corrected, recipe_key, with_interval
 from wordlelib.data import iter_jsonl, played_in
 from wordlelib.evaluate import games_file
+from wordlelib.evaluations import STAGE, Evaluated, read_runs, require_same_split
 from wordlelib.params import PLAYERS
-from wordlelib.report import SPLITS, STAGE, UNTRAINED, Evaluated
+from wordlelib.report import SPLITS, UNTRAINED
 from wordlelib.rules import Rules, require_wordle
 from wordlelib.runs import read_json, read_log, shown_path
 from wordlelib.solver import POLICIES, Solver
@@ -49,7 +50,7 @@ class Section(NamedTuple):
 class Findings:
     """Runs under the same rules and what their games say, each measured once.
 
-    runs: as `report.read_run` gives them. data: words, rules and split of the first. games: label to the
+    runs: as `evaluations.read_run` gives them. data: words, rules and split of the first. games: label to the
     games of a player, `player`, or `player in <run>` where several runs are compared. The solver's policies
     are the same player everywhere, and are taken from the first run that has them.
 
@@ -60,9 +61,9 @@ class Findings:
 
     def __init__(self, folders: Iterable[str | Path], difference: float = inference.DIFFERENCE) -> None:
         self.difference = difference
-        self.runs = report.read_runs(folders)
+        self.runs = read_runs(folders)
         require_wordle(self.runs[0].rules, "the analysis")
-        report.require_same_split(self.runs)
+        require_same_split(self.runs)
         self.data = played_in(self.runs[0].folder)
         self.solver = Solver(self.data.words, self.data.rules)
         self.games: dict[str, Games] = {}
@@ -471,7 +472,7 @@ def secrets(found: Findings) -> Section:
         if word in found.kinds and found.models
     }
     text = (
-        "Wins by kinds of secrets. *Letters in the list* sorts the answers by how common their letters are "
+        "Wins by kinds of secrets. *Rarity of letters* sorts the answers by how common their letters are "
         "among the answers (not by how common the word is in the language: no such frequencies are "
         "shipped); *neighbours* are answers that differ in one letter. The lists name secrets by who won "
         "them; as training states only their training secrets may be used, and only those are written."
