@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wordlelib import analysis, inference, recipes, scoring, sweep_results
-from wordlelib.comparisons import comparison_row, corrected, p_value, recipe_key, with_interval
+from wordlelib.comparisons import FAMILIES, comparison_row, corrected, p_value, recipe_key, with_interval
 from wordlelib.data import iter_jsonl
 from wordlelib.evaluate import COMPARISONS, games_file
 from wordlelib.evaluations import STAGE, Evaluated, read_runs
@@ -33,7 +33,12 @@ EFFECTS_NOTE = (
 FAILURES = "Games of a server that failed, by the reason"
 REASON = 120  # characters of a reason that are shown
 
-UNTRAINED = {"untrained", *POLICIES, "optimal"}  # players that nobody trained
+OPTIMAL_SOURCE = (
+    "best possible play over all {:,} answers of the shipped lists, from an exhaustive search that another "
+    'published (A. Selby, "The best strategies for Wordle", 2022) and that is not proved again here'
+)
+BEST = "optimal"
+UNTRAINED = {"untrained", *POLICIES, BEST}  # players that nobody trained
 
 Row = list[str]
 
@@ -58,12 +63,11 @@ def short(runs: Sequence[Evaluated]) -> str:
     header = ["player", "wins, all", "95% interval", loss, "non-words"]
     header += ["wins, held out", "95% interval", loss, "run"]
     rows = []
-    for number, run in enumerate(runs, 1):
-        for player in players(run, "all"):
-            everything, unseen = _row(run, player, "all"), _row(run, player, "heldout")
-            shown = [everything[name] for name in ("player", "wins", "95% interval", loss, "non-words")]
-            shown += [unseen[name] for name in ("wins", "95% interval", loss)]
-            rows.append([*shown, f"[{number}]"])
+    for run, player in _lines(runs, "all"):
+        everything, unseen = _row(run, player, "all"), _row(run, player, "heldout")
+        shown = [everything[name] for name in ("player", "wins", "95% interval", loss, "non-words")]
+        shown += [unseen[name] for name in ("wins", "95% interval", loss)]
+        rows.append([*shown, "–" if player == BEST else f"[{runs.index(run) + 1}]"])
     commands = [
         f"- [{number}] `{shown_path(run.folder)}`, repeated by `{recipes.command(run.folder)}`"
         for number, run in enumerate(runs, 1)
@@ -82,15 +86,15 @@ def tables(
 ) -> str:
     """Rules, one table a split, paired tests. secrets: list them, show training secrets apart, and compare
     players of different runs. commands: add a column."""
-    repeat = {run.folder: {"repeat with": f"`{recipes.command(run.folder)}`"} for run in runs if commands}
+    repeat = {run.folder: f"`{recipes.command(run.folder)}`" for run in runs if commands}
     forgone = {run.folder: _forgone(run) for run in runs}
     blocks = [rules_line(runs[0].rules)]
     for split, title in SPLITS.items():
         rows = [
-            _row(run, player, split, forgone[run.folder]) | repeat.get(run.folder, {})
-            for run in runs
+            _row(run, player, split, forgone[run.folder])
+            | ({"repeat with": "–" if player == BEST else repeat[run.folder]} if commands else {})
+            for run, player in _lines(runs, split)
             if secrets or split != "train"
-            for player in players(run, split)
         ]
         if rows:
             blocks.append(f"{title}:\n\n{_table_of(rows, table)}")
@@ -137,10 +141,15 @@ def cell(text: str) -> str:
 
 
 def players(run: Evaluated, split: str) -> list[str]:
-    """The players with games in `split`, in the order of the stages; best possible play comes last."""
-    found = {key.split("/")[0] for key in run.metrics if key.endswith(f"/{split}/win_rate")}
-    others = sorted(found - {*PLAYERS, "optimal"})
-    return [name for name in (*PLAYERS, *others, "optimal") if name in found]
+    """The players with games in `split`, in the order of the stages."""
+    found = {key.split("/")[0] for key in run.metrics if key.endswith(f"/{split}/win_rate")} - {BEST}
+    return [name for name in (*PLAYERS, *sorted(found - {*PLAYERS})) if name in found]
+
+
+def _lines(runs: Sequence[Evaluated], split: str) -> list[tuple[Evaluated, str]]:
+    """The players of all runs; best possible play, which is the same for all of them, comes once and last."""
+    best = [(run, BEST) for run in runs if f"{BEST}/{split}/win_rate" in run.metrics]
+    return [*((run, player) for run in runs for player in players(run, split)), *best[:1]]
 
 
 def _row(
@@ -152,10 +161,11 @@ def _row(
     def value(name: str) -> float | None:
         return run.metrics.get(f"{player}/{split}/{name}")
 
-    low = value("win_rate_low")
+    known = player == BEST  # a constant, which no games of a run gave
+    low = None if known else value("win_rate_low")
     return {
         "player": player + marks({name: value(name) for name in MARKS}),
-        "games": _number(value("games"), ","),
+        "games": "–" if known else _number(value("games"), ","),
         "wins": _number(value("win_rate"), ".1%"),
         "95% interval": "–" if low is None else f"{low:.1%} to {value('win_rate_high'):.1%}",
         "guesses (won)": _number(value("mean_guesses_won"), ".2f"),
@@ -165,7 +175,7 @@ def _row(
         "malformed": _number(value("malformed_share"), ".1%"),
         "non-words": _number(value("nonword_share"), ".1%"),
         "inconsistent": _number(value("inconsistent_share"), ".1%"),
-        "folder": shown_path(run.folder),
+        "folder": "–" if known else shown_path(run.folder),
     }
 
 
@@ -174,7 +184,7 @@ def above_the_best(run: Evaluated, player: str, split: str) -> str:
     secrets were played."""
     own, best = (
         {name: run.metrics.get(f"{key}/{name}") for name in ("games", "mean_guesses_loss7")}
-        for key in (f"{player}/{split}", "optimal/all")
+        for key in (f"{player}/{split}", f"{BEST}/all")
     )
     if split != "all" or None in (own | best).values() or own["games"] != best["games"]:
         return "–"
@@ -218,9 +228,8 @@ def _paired(runs: Sequence[Evaluated], splits: Iterable[str], difference: float)
     """The paired tests of all runs below a line that says what they are; nothing where none was made."""
     lines = [line for run in runs for line in _paired_lines(run, splits, difference)]
     said = (
-        "Paired on the same secrets, with bootstrap 95% intervals; p-values are corrected by Holm's method "
-        "for the tests of a run on them. Asked is whether wins differ by "
-        f"{inference.points(difference)} or more:"
+        f"Paired on the same secrets, with bootstrap 95% intervals; {FAMILIES} Asked is whether wins differ "
+        f"by {inference.points(difference)} or more:"
     )
     return [said, "\n".join(lines)] if lines else []
 
@@ -228,7 +237,7 @@ def _paired(runs: Sequence[Evaluated], splits: Iterable[str], difference: float)
 def _paired_lines(run: Evaluated, splits: Iterable[str], difference: float) -> list[str]:
     """What GRPO changed against its comparisons on the same secrets, one line a pair and split.
 
-    The p-values are corrected by Holm's method for the tests of their split.
+    The p-values are corrected for their family (`comparisons.FAMILIES`): these tests on one split.
     """
     lines = []
     for split in splits:
@@ -329,16 +338,30 @@ def _scoring_lines(run: Evaluated) -> list[str]:
 
 
 def remarks(runs: Sequence[Evaluated]) -> list[str]:
-    """Lines on what tables of these runs hide: other temperatures, teachers that favour held-out words, and
-    models that were not trained here."""
-    warm = {shown_path(run.folder): run.config.get("temperature") for run in runs}
-    lines = [
-        line for run in runs for line in (*_usage_lines(run), *_stranger_lines(run), *_favoured_lines(run))
-    ]
-    if len({*warm.values()} - {None}) > 1:
-        told = ", ".join(f"{_number(value, 'g')} in {folder}" for folder, value in warm.items())
-        lines.insert(0, f"- Players were sampled at different temperatures: {told} (0 is greedy decoding).")
+    """Lines on what tables of these runs hide: sampling of models that differs, teachers that favour held-out
+    words, models that were not trained here, and a known constant among the players."""
+    lines = []
+    if told := _unlike(runs, "temperature"):
+        lines.append(f"- Players were sampled at different temperatures: {told} (0 is greedy decoding).")
+    if told := _unlike(runs, "max_completion_length"):
+        lines.append(
+            f"- Answers of models were cut off at different lengths, in tokens: {told}. One that is cut off "
+            "before its guess is a malformed turn, so a shorter limit may cost games."
+        )
+    for run in runs:
+        lines += [*_usage_lines(run), *_stranger_lines(run), *_favoured_lines(run)]
+    if best := next((n for run in runs if (n := run.metrics.get(f"{BEST}/all/games"))), None):
+        lines.append(f"- optimal is a known constant and no sample: {OPTIMAL_SOURCE.format(best)}.")
     return lines
+
+
+def _unlike(runs: Sequence[Evaluated], name: str) -> str:
+    """The values of a parameter of the evaluation by run, where those of runs with models differ."""
+    asked = [run for run in runs if any(player not in POLICIES for player in run.games)]
+    values = {shown_path(run.folder): run.config.get(name) for run in asked}
+    if len({*values.values()} - {None}) < 2:
+        return ""
+    return ", ".join(f"{_number(value, 'g')} in {folder}" for folder, value in values.items())
 
 
 def _stranger_lines(run: Evaluated) -> list[str]:
@@ -373,8 +396,8 @@ def _usage_lines(run: Evaluated) -> list[str]:
         f"- endpoint in {shown_path(run.folder)} is {cell(str(used['model']))}: a game took "
         f"{_number(used['prompt_tokens_per_game'], ',.0f')} prompt and "
         f"{_number(used['completion_tokens_per_game'], ',.0f')} completion tokens and "
-        f"{used['seconds_per_game']:,.1f} s; {used['requests']:,} requests with {used['retries']:,} retries; "
-        f"failed games, which count as lost: {used['failed_games']:,}."
+        f"{used['seconds_per_game']:,.1f} s of requests; {used['requests']:,} requests with "
+        f"{used['retries']:,} retries; failed games, which count as lost: {used['failed_games']:,}."
     ]
 
 
@@ -418,7 +441,7 @@ def aligned(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def sweeptables(folder: str | Path, markdown: bool = False) -> str:
+def sweep_report(folder: str | Path, markdown: bool = False) -> str:
     """The tables and sentences of `sweep_parts` as one text; same errors."""
     tables, said = sweep_parts(folder)
     if markdown:
