@@ -10,7 +10,8 @@ TRAINING = ("02_sft", "03_grpo")
 
 
 def stage_minutes(folder: str | Path) -> dict[str, float]:
-    """Minutes of each finished stage of a run, from its first cell to its last, loading and control included.
+    """Minutes of each finished stage of a run from the opening of its folder, after its imports, to its end;
+    loading and control included.
 
     A training that was resumed counts at least the minutes of its log: only its last start is known. Stages
     without a record of their start are left out.
