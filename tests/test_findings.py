@@ -143,6 +143,13 @@ def test_a_comparison_has_one_p_value_whatever_else_stands_on_its_page(make_run)
     assert all(f"| {p} |" in row for p in both["grpo in b", "sft in a"])
 
 
+def test_tables_keep_their_columns_when_the_games_of_one_run_are_all_short(make_run):
+    runs = [make_run("short", {"sft": NAMES}), make_run("long", {"grpo": NAMES[:3]}, seed=1)]
+    rows = rows_of(findings.endings(findings.Findings(runs)), "Games")
+    assert [list(row) for row in rows] == [["player", *"123456X"]] * 2
+    assert rows[0]["2"] == "12" and rows[1]["X"] == "9"
+
+
 def test_the_two_clocks_of_a_game_stand_in_columns_of_their_own(make_run):
     """Twelve games in three seconds of the wall; those of a server by its requests, not by the wall, which a
     resume stops."""

@@ -548,7 +548,7 @@ def describe(measured: Measured) -> dict[str, Any]:
     undefined.
 
     Beyond `summary`: `mean_guesses_won_interval` and `mean_guesses_loss7_interval` (bootstrap 95%),
-    `histogram` (wins by guess and `X`), `hard_mode_wins` (share of all games) with its Wilson interval,
+    `hard_mode_wins` (share of all games) with its Wilson interval,
     `green_share`, `yellow_share`, `grey_share`, `hard_share` (guesses that break that rule) and
     `bits_per_turn`.
     """
@@ -557,9 +557,8 @@ def describe(measured: Measured) -> dict[str, Any]:
     hard = int(hard_mode_wins(games, flags).sum())
     return {
         **summary(games, flags),
-        "mean_guesses_won_interval": mean_interval(number[number > 0]),
-        "mean_guesses_loss7_interval": mean_interval(guesses_or_loss(games)),
-        "histogram": histogram(games),
+        "mean_guesses_won_interval": _interval(number[number > 0]),
+        "mean_guesses_loss7_interval": _interval(guesses_or_loss(games)),
         "hard_mode_wins": _ratio(hard, n),
         "hard_mode_wins_interval": wilson(hard, n) if n else None,
         **{f"{name}_share": _ratio(flags[name].sum(), turns) for name in ("green", "yellow", "grey", "hard")},
@@ -567,9 +566,14 @@ def describe(measured: Measured) -> dict[str, Any]:
     }
 
 
-def histogram(games: Games) -> dict[str, int]:
-    """Games won in 1, 2, … guesses and lost ones under `X`, as `evaluate.guess_histogram`."""
-    counts = np.bincount(won_in(games), minlength=games.guess.shape[1] + 1)
+def _interval(values: np.ndarray) -> tuple[float, float] | None:
+    """The bootstrap interval of the mean; None where all values are one, which no resample can vary."""
+    return mean_interval(values) if len(np.unique(values)) > 1 else None
+
+
+def histogram(games: Games, turns: int = 6) -> dict[str, int]:
+    """Games won in 1 to `turns` guesses and lost ones under `X`, as `evaluate.guess_histogram`."""
+    counts = np.bincount(won_in(games), minlength=turns + 1)
     return {str(k): int(counts[k]) for k in range(1, len(counts))} | {"X": int(counts[0])}
 
 

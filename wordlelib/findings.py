@@ -156,7 +156,7 @@ class Findings:
                 title = PLANNED if planned else "other pairs"
                 title += f" of {self.names[run.folder]}" if len(self.runs) > 1 else ""
             parted.setdefault(title, {})[names] = pair
-        return parted
+        return dict(sorted(parted.items(), key=lambda item: not item[0].startswith(PLANNED)))
 
 
 def _run_names(runs: Sequence[Evaluated]) -> dict[Path, str]:
@@ -375,7 +375,7 @@ def over_seeds(found: Findings) -> Section | None:
 
 def endings(found: Findings) -> Section:
     """How many guesses games take, and when they are won."""
-    counts = {label: analysis.histogram(found.games[label]) for label in found.games}
+    counts = {label: analysis.histogram(own, found.data.rules.turns) for label, own in found.games.items()}
     drawn = {label: counts[label] for label in found.shown}
     # People play six turns on the shipped answers: a smaller game is another game.
     usual = found.data.rules.turns == Rules.turns and found.data.words.answers == load_words().answers
