@@ -185,6 +185,8 @@ def test_a_half_written_file_is_refused_with_its_line_and_an_empty_one_has_no_ga
     path.write_text(json.dumps(game("crane", "crane")) + "\n" + '{"secret": "cra')
     with pytest.raises(ValueError, match=r"line 2: not JSON .* half written"):
         analysis.read(path)
+    path.write_text("\n\n")
+    assert analysis.read(path) == {}
     path.write_text("")
     assert analysis.read(path) == {} == analysis.from_records([])
     with pytest.raises(FileNotFoundError):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from wordlelib.data import build
-from wordlelib.evaluate import flat_metrics, play_games, write_games
+from wordlelib.evaluate import flat_metrics, play_games, read_games, write_games
 from wordlelib.players import Failed
 from wordlelib.prompts import completion
 from wordlelib.report import markdown, rows_table, terminal_table
@@ -112,8 +112,10 @@ def test_paired_tests_are_shown_for_each_split_and_the_players_that_played(tmp_p
     assert lines[0].endswith("wider than the 5 points asked about; about 2,824 games would see 5 points.")
     # held-out games are not known without a data card, nor what their guesses are worth
     assert "held-out secrets: won 2 games that sft lost, lost 0 it won: +66.7%" in lines[1]
+    # without games, by the metrics
     path = run / "04_eval" / "metrics.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"grpo/all/vs_sft_wins_p": 0.001}))
+    (run / "04_eval" / "games.jsonl").unlink()
     text = terminal_table([run], difference=0.02)
     assert re.search(r"lost 3 it won: \+30.0% \(.*\) \(p = 0.002, exact McNemar\)", text)
     assert "Asked is whether wins differ by 2 points or more" in text
@@ -261,6 +263,16 @@ def test_no_run_at_all_is_refused():
         ("metrics.json", lambda text: text[:100], "metrics.json: not a whole JSON file"),
         ("metrics.json", lambda text: None, "metrics.json is missing"),
         ("metrics.json", lambda text: "[]", "metrics.json holds no metrics"),
+        (
+            "metrics.json",
+            lambda text: text.replace('"sft/heldout/win_rate": 0.0', '"sft/heldout/win_rate": "<b>"'),
+            "sft/heldout/win_rate is '<b>' and no number",
+        ),
+        (
+            "metrics.json",
+            lambda text: text.replace('"rules"', '"seconds/sft": NaN, "rules"'),
+            "seconds/sft is nan and no number",
+        ),
         ("games.jsonl", lambda text: "", "games.jsonl lacks the games of 'greedy'"),
         ("metrics.json", lambda text: text.replace(RULES.digest, "0" * 16), "was made under rules 0000"),
         ("metrics.json", lambda text: text.replace('"sft/all/games": 10', '"sft/all/games": 9'), "says 9"),
@@ -281,6 +293,37 @@ def test_half_written_or_contradicting_files_are_refused_by_name(tmp_path, name,
     assert after != before
     path.unlink() if after is None else path.write_text(after)
     with pytest.raises(ValueError, match=message):
+        markdown([run])
+
+
+@pytest.mark.parametrize("kept", [0, 5])
+def test_a_lost_game_with_turns_left_is_no_whole_game(tmp_path, kept):
+    """It would count fewer guesses than a loss has."""
+    run = make_run(tmp_path / "run", names=["untrained"])
+    records = read_games(run / "04_eval" / "games.jsonl")
+    records[3] |= {"turns": records[3]["turns"][:kept], "n_guesses": kept}
+    write_games(run / "04_eval" / "games.jsonl", records)
+    metrics = {**flat_metrics(records, SPLIT), "rules": RULES.digest}
+    write_json(run / "04_eval" / "metrics.json", metrics)
+    with pytest.raises(ValueError, match=f"'untrained' on 'cynic' has {kept} turns, and 6 would end it"):
+        markdown([run])
+
+
+def test_a_run_given_twice_is_refused(tmp_path):
+    run = make_run(tmp_path / "run")
+    with pytest.raises(ValueError, match="given twice"):
+        markdown([run, tmp_path / "run" / ".." / "run"])
+
+
+def test_metrics_of_a_part_that_its_games_contradict_are_refused(tmp_path):
+    """With the split of the data card, those of held-out and of training secrets are checked as well."""
+    run = make_run(tmp_path / "run")
+    make_data(run)
+    path = run / "04_eval" / "metrics.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"grpo/heldout/win_rate": 0.99}))
+    with pytest.raises(
+        ValueError, match=r"gives grpo/heldout/win_rate = 0\.6.*, but metrics.json says 0\.99"
+    ):
         markdown([run])
 
 

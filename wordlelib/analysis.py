@@ -95,11 +95,15 @@ def _tables(path: str | Path) -> Iterator[Any]:
         while block := file.read(BLOCK):
             block += file.readline()
             try:
-                yield json.read_json(pa.BufferReader(block), json.ReadOptions(block_size=len(block)), options)
+                table = json.read_json(
+                    pa.BufferReader(block), json.ReadOptions(block_size=len(block)), options
+                )
             except pa.ArrowInvalid as error:
                 for _ in iter_jsonl(path):  # names the line that is at fault, if there is one
                     pass
                 raise ValueError(f"{path}: not game records ({error})") from None
+            if table.num_rows:
+                yield table
 
 
 def from_records(records: Iterable[Record]) -> dict[str, Games]:

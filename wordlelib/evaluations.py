@@ -5,9 +5,12 @@ A run is read from `<run>/04_eval/`: the rules in `config.yaml`, the digest and 
 played under different rules, or that hold out other secrets, are never compared.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from wordlelib import analysis, evaluate
 from wordlelib.data import CARD, Data, played_in
@@ -48,6 +51,11 @@ def read_run(folder: str | Path) -> Evaluated:
     config, metrics = read_yaml(stage / "config.yaml"), read_json(stage / "metrics.json")
     if not isinstance(metrics, dict):
         raise ValueError(f"{shown_path(stage)}/metrics.json holds no metrics: run notebook {STAGE} again")
+    if wrong := [name for name, value in metrics.items() if not _may_be(name, value)]:
+        raise ValueError(
+            f"{shown_path(stage)}/metrics.json: {wrong[0]} is {metrics[wrong[0]]!r} and no number: run "
+            f"notebook {STAGE} again"
+        )
     if "rules" not in config:
         raise ValueError(f"{shown_path(stage)}/config.yaml names no rules: run notebook {STAGE} again")
     rules = Rules.from_dict(config["rules"])
@@ -57,8 +65,16 @@ def read_run(folder: str | Path) -> Evaluated:
             f"gives {rules.digest}: run notebook {STAGE} again"
         )
     path = games_file(stage)
-    games = _checked_games(path, rules, metrics) if path else {}
-    return Evaluated(stage.parent, config, rules, metrics, games, _data(stage.parent))
+    data = _data(stage.parent)
+    games = _checked_games(path, rules, metrics, data) if path else {}
+    return Evaluated(stage.parent, config, rules, metrics, games, data)
+
+
+def _may_be(name: str, value: Any) -> bool:
+    """Whether a metric is finite or unknown; names and digests have no player and split before them."""
+    if isinstance(value, int | float):
+        return math.isfinite(value)
+    return value is None or name.count("/") < 2
 
 
 def _data(folder: Path) -> Data | None:
@@ -71,11 +87,14 @@ def _data(folder: Path) -> Data | None:
 
 
 def read_runs(folders: Iterable[str | Path]) -> list[Evaluated]:
-    """Runs that may stand in one table. Raises ValueError as `read_run` does, without any run, when the rules
-    of two differ, naming the fields, and when their data cards split the secrets differently."""
+    """Runs that may stand in one table. Raises ValueError as `read_run` does, without any run, for one given
+    twice, when the rules of two differ, naming the fields, and when their data cards split the secrets
+    differently."""
     runs = [read_run(folder) for folder in folders]
     if not runs:
         raise ValueError("no run folder is given: name at least one")
+    if len({run.folder for run in runs}) < len(runs):
+        raise ValueError("a run is given twice: name each run once")
     for run in runs[1:]:
         where = f"{shown_path(runs[0].folder)} and {shown_path(run.folder)}"
         require_same_rules(runs[0].rules, run.rules, where)
@@ -100,9 +119,11 @@ def require_same_split(runs: Sequence[Evaluated]) -> None:
             )
 
 
-def _checked_games(path: Path, rules: Rules, metrics: dict[str, Any]) -> dict[str, analysis.Games]:
-    """The games of games.jsonl, once they are seen to give the same metrics; of other games than Wordle none,
-    since they have no letters to analyse."""
+def _checked_games(
+    path: Path, rules: Rules, metrics: dict[str, Any], data: Data | None
+) -> dict[str, analysis.Games]:
+    """The games of games.jsonl, once they are seen to be whole and to give the same metrics, on each part of
+    the split too; of other games than Wordle none, since they have no letters to analyse."""
     wordle = rules.game == Rules.game
     if wordle:
         groups, measure = analysis.read(path, rules.digest), analysis.summary
@@ -111,11 +132,32 @@ def _checked_games(path: Path, rules: Rules, metrics: dict[str, Any]) -> dict[st
     named = {key.split("/")[0] for key in metrics if key.endswith("/all/games")} - {"optimal"}
     if lost := sorted(named - set(groups)):
         raise ValueError(f"{shown_path(path)} lacks the games of {lost[0]!r}: run notebook {STAGE} again")
-    for player, own in groups.items():
-        for name, value in measure(own).items():
-            if metrics.get(key := f"{player}/all/{name}") != value:
-                raise ValueError(
-                    f"{shown_path(path)} gives {key} = {value}, but metrics.json says {metrics.get(key)}: "
-                    f"run notebook {STAGE} again"
-                )
+    for player, games in groups.items():
+        parts = {"all": games}
+        if wordle:
+            _require_whole(games, rules, path)
+        if wordle and data is not None and data.rules.digest == rules.digest:
+            split = {"train": data.split.train, "heldout": data.split.test}
+            parts |= {name: analysis.part_of(games, secrets) for name, secrets in split.items()}
+        for part, own in parts.items():
+            for name, value in measure(own).items() if part == "all" or len(own.secret) else ():
+                if metrics.get(key := f"{player}/{part}/{name}") != value:
+                    raise ValueError(
+                        f"{shown_path(path)} gives {key} = {value}, but metrics.json says "
+                        f"{metrics.get(key)}: run notebook {STAGE} again"
+                    )
     return groups if wordle else {}
+
+
+def _require_whole(games: analysis.Games, rules: Rules, path: Path) -> None:
+    """Raise ValueError for a game that goes on after it was won, or that ends lost with turns left: it would
+    count fewer guesses than a loss has."""
+    number = analysis.won_in(games)
+    torn = games.length != np.where(number > 0, number, rules.turns)
+    if torn.any():
+        first = int(np.argmax(torn))
+        raise ValueError(
+            f"{shown_path(path)}: the game of {games.player!r} on {games.words[games.secret[first]]!r} has "
+            f"{games.length[first]} turns, and {number[first] or rules.turns} would end it: run notebook "
+            f"{STAGE} again"
+        )

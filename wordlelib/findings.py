@@ -162,8 +162,6 @@ class Findings:
 def _run_names(runs: Sequence[Evaluated]) -> dict[Path, str]:
     """The name of each run's folder, or its path where two have the same name."""
     names = [run.folder.name for run in runs]
-    if len({run.folder for run in runs}) < len(runs):
-        raise ValueError("a run is given twice: name each run once")
     return {
         run.folder: name if names.count(name) == 1 else shown_path(run.folder)
         for run, name in zip(runs, names, strict=True)

@@ -257,17 +257,15 @@ def _paired_lines(run: Evaluated, splits: Iterable[str], difference: float) -> l
 
 
 def _paired_test(run: Evaluated, player: str, other: str, split: str) -> inference.Comparison | None:
-    """One paired comparison as its metrics say it, None where it was not made; the interval of guesses needs
-    the games."""
+    """One paired comparison, None where it was not made: of the games, or where they are not kept as the
+    metrics say it, without the interval of guesses."""
     prefix = f"{player}/{split}/vs_{other}_"
     test = {k.removeprefix(prefix): v for k, v in run.metrics.items() if k.startswith(prefix)}
     if not test:
         return None
     own, theirs = (_part(run, run.games.get(name), split) for name in (player, other))
     if own is not None and theirs is not None:
-        interval = analysis.paired(own, theirs).guesses_interval
-    else:
-        interval = None
+        return analysis.paired(own, theirs)
     gained, lost, games = test["wins_gained"], test["wins_lost"], run.metrics[f"{player}/{split}/games"]
     return inference.Comparison(
         games,
@@ -277,7 +275,7 @@ def _paired_test(run: Evaluated, player: str, other: str, split: str) -> inferen
         inference.mean_interval([1] * gained + [-1] * lost + [0] * (games - gained - lost)),
         test["wins_p"],
         test["guesses_change"],
-        interval,
+        None,
         test["guesses_p"],
     )
 
