@@ -562,11 +562,12 @@ def bounds(run: Evaluated) -> dict[str, float]:
 
     What a run of Wordle did not play is played on every answer; without its word lists it is left out.
     """
-    lines = plots.bounds(plots.summaries(run.metrics), "win_rate")
+    lines: dict[str, float] = {}
+    best = run.metrics.get("optimal/all/win_rate")
     for player, title in (("random_consistent", plots.FLOOR), ("greedy", "greedy solver")):
-        if title in lines or (player == "greedy" and plots.BOUNDS["optimal"] in lines):
-            continue
-        if (rate := run.metrics.get(f"{player}/all/win_rate")) is not None:
+        if player == "greedy" and best is not None:
+            lines[plots.BOUNDS["optimal"]] = best
+        elif (rate := run.metrics.get(f"{player}/all/win_rate")) is not None:
             lines[title] = rate
         elif run.data is not None and run.rules.game == Rules.game:
             lines[f"{title} (simulated)"] = _simulated(run.data, player)

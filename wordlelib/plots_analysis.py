@@ -133,7 +133,8 @@ def calibration(found: Mapping[str, Calibration]) -> Any:
         "share",
         "Of the words spelled out in the thinking, the shares that are in the dictionary, fit all feedback "
         "and are not named twice in a turn; of the turns, those whose guess was listed, and those that "
-        "list every word still possible where no more were left than the model lists at most.",
+        "list every word still possible where no more were left than the model lists at most. Bars stand in "
+        "the order of the legend.",
         x_axis={"type": "category"},
         y_axis=plots.SHARES,
         missing="no words are spelled out in the thinking",
@@ -215,7 +216,8 @@ def scoring(rates: Mapping[str, Sequence[Rate]]) -> Any:
         "",
         "share of games, or mean reward",
         "The first group is the strict win rate. All others are the same games, counted as other projects "
-        "count them; the taller the bar beside the strict one, the more the rule flatters.",
+        "count them; the taller the bar beside the strict one, the more the rule flatters. Bars stand in the "
+        "order of the legend.",
         x_axis={"type": "category"},
         y_axis=plots.SHARES,
     )
