@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from conftest import LOSS, NAMES, ROOT, RULES, game
 
-from wordlelib import ablations, inference, page, report, runs, sweep_results, trials
+from wordlelib import ablations, inference, page, reference, report, runs, sweep_results, trials
 from wordlelib.__main__ import main
 from wordlelib.evaluate import flat_metrics, write_games
 from wordlelib.words import Split
@@ -159,7 +159,7 @@ def test_the_report_of_a_sweep_shows_it_and_a_kept_sweep_gives_it_again(swept, t
     assert "Effect on" not in shown and "setting_effects" not in shown  # one thing is changed at a time
     assert main(["report", "--markdown", str(swept)]) == 0
     assert "| preset binary, seed 0 | done |" in capsys.readouterr().out
-    kept = report.keep_sweep(swept, tmp_path / "reference")
+    kept = reference.keep_sweep(swept, tmp_path / "reference")
     names = {path.name for path in (kept / "bad").rglob("*") if path.is_file()}
     assert names == {"config.yaml", "status.json", "metrics.json", "log.jsonl", "games.jsonl.gz"}
     again, before = ablations.section(kept), ablations.section(swept)

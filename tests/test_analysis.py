@@ -29,7 +29,7 @@ def test_a_summary_from_arrays_is_that_of_one_game_at_a_time(made):
     """Every metric is equal to the last digit, so kept metrics can be checked by either."""
     games = only(analysis.from_records(made))
     assert analysis.summary(games) == evaluate.summarise(made)
-    assert analysis.histogram(games) == evaluate.guess_histogram(made, games.guess.shape[1])
+    assert analysis.histogram(games) == evaluate.guess_histogram(made)
     assert analysis.guesses_or_loss(games).tolist() == list(map(evaluate.guesses_or_loss, made))
 
 
@@ -185,10 +185,74 @@ def test_a_half_written_file_is_refused_with_its_line_and_an_empty_one_has_no_ga
     path.write_text(json.dumps(game("crane", "crane")) + "\n" + '{"secret": "cra')
     with pytest.raises(ValueError, match=r"line 2: not JSON .* half written"):
         analysis.read(path)
+    path.write_text("\n\n")
+    assert analysis.read(path) == {}
     path.write_text("")
     assert analysis.read(path) == {} == analysis.from_records([])
     with pytest.raises(FileNotFoundError):
         analysis.read(tmp_path / "none.jsonl")
+
+
+def moves(games: analysis.Games) -> list:
+    """All that is held of a player's games, whatever numbers its words have."""
+    guesses = [
+        [word if k >= 0 else None for k, word in zip(row, games.words[row], strict=True)]
+        for row in games.guess
+    ]
+    arrays = (games.code, games.nonword, games.taken, games.length, *games.conditions.values())
+    return [games.secrets(), guesses, *(array.tolist() for array in arrays)]
+
+
+@settings(max_examples=30)
+@given(records(), records(player="grpo"))
+def test_a_file_read_in_blocks_is_one_file(tmp_path_factory, first, second):
+    """Blocks whose players, words and longest games differ give the games of the whole."""
+    made = [*first, *second, *first]
+    path = tmp_path_factory.mktemp("blocks") / "games.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in made))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(analysis, "BLOCK", 1)  # and the rest of the line
+        read = analysis.read(path, RULES.digest)
+    built = analysis.from_records(made)
+    assert list(read) == list(built)
+    assert list(map(moves, read.values())) == list(map(moves, built.values()))
+
+
+def test_a_fault_in_a_later_block_is_named_by_its_line_in_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(analysis, "BLOCK", 1)
+    good = game("crane", "slate", "crane")
+    path = tmp_path / "games.jsonl"
+    for wrong, message in (
+        ({**good, "won": False}, "line 3: `won` or `n_guesses`"),
+        ({**good, "rules": "0" * 16}, f"line 3: played under rules 0{{16}}, not {RULES.digest}"),
+        ({**good, "player": None}, "line 3: not a game record, 'player'"),
+        ({**good, "secret": "cran", "turns": []}, "'cran.*is not as long as|contradicts"),
+    ):
+        path.write_text("".join(json.dumps(record) + "\n" for record in (good, good, wrong)))
+        with pytest.raises(ValueError, match=message):
+            analysis.read(path)
+
+
+@given(records())
+def test_bits_are_the_same_however_many_games_are_walked_at_a_time(made):
+    games = only(analysis.from_records(made))
+    whole = analysis.bits_gained(games, SOLVER)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(analysis, "WALKED", 2)
+        patch.setattr(analysis, "CELLS", 5)
+        assert np.array_equal(analysis.bits_gained(games, SOLVER), whole, equal_nan=True)
+
+
+@pytest.mark.parametrize("kept", [0.5, 0.99])
+def test_a_torn_archive_is_refused_by_its_name(tmp_path, kept):
+    import gzip
+
+    made = [game(secret, *LOSS[:2], secret) for secret in NAMES[:3]] * 400
+    whole = gzip.compress("".join(json.dumps(record) + "\n" for record in made).encode())
+    path = tmp_path / "games.jsonl.gz"
+    path.write_bytes(whole[: int(len(whole) * kept)])
+    with pytest.raises(ValueError, match="not a whole gzip file"):
+        analysis.read(path)
 
 
 def test_other_word_lengths_and_letters_are_measured_as_well():
@@ -264,6 +328,10 @@ def test_a_description_carries_intervals_that_hold_their_values():
     low, high = found["mean_guesses_loss7_interval"]
     assert low <= found["mean_guesses_loss7"] <= high
     assert found["hard_mode_wins"] == pytest.approx(2 / 3)
+    once = analysis.describe(analysis.measure(only(analysis.from_records(made[1:2])), SOLVER))
+    assert once["mean_guesses_won"] == 2 and once["mean_guesses_won_interval"] is None, (
+        "one game has no range"
+    )
     assert found["bits_per_turn"] > 0
     none = analysis.describe(
         analysis.measure(only(analysis.from_records(made)).take(np.zeros(3, bool)), SOLVER)

@@ -5,7 +5,8 @@ import json
 import pytest
 from conftest import ROOT
 
-from wordlelib import costs, findings, report
+from wordlelib import costs, findings
+from wordlelib.evaluations import read_run
 from wordlelib.runs import write_json
 
 
@@ -59,5 +60,5 @@ def test_the_section_of_a_kept_run_says_what_each_stage_took_and_draws_wins_by_m
     assert row["card"] == "no GPU" and float(row["all"]) == pytest.approx(sum(parts), abs=0.2)
     curves = {trace.name: trace for trace in section.figures["wins_by_minutes"].data}
     assert set(curves) == {*("all", "heldout", "all, SFT continued", "heldout, SFT continued", "validation")}
-    won = report.read_run(found.runs[0].folder).metrics["grpo/all/win_rate"]
+    won = read_run(found.runs[0].folder).metrics["grpo/all/win_rate"]
     assert curves["all"].y[-1] == pytest.approx(won, abs=1e-3) and curves["all"].x[0] == 0

@@ -20,7 +20,7 @@ def test_neighbours_differ_in_one_letter_and_commonness_is_of_letters_in_the_lis
     }
     assert [word for word, kind in kinds.items() if kind.repeated] == ["geese", "fuzzy"]
     # G stands in four of six words, E in two, S in two
-    assert kinds["geese"].commonness == pytest.approx((4 / 6 + 2 / 6 + 2 / 6) / 3)
+    assert kinds["geese"].letter_commonness == pytest.approx((4 / 6 + 2 / 6 + 2 / 6) / 3)
 
 
 @given(st.sets(st.text("abc", min_size=3, max_size=3), min_size=1, max_size=20).map(sorted))
@@ -36,7 +36,7 @@ def test_every_secret_is_in_one_group_of_each_question(shipped):
     for question in {question for question, _ in groups}:
         own = [words for (q, _), words in groups.items() if q == question]
         assert sorted(word for words in own for word in words) == sorted(shipped.answers)
-    thirds = [len(words) for (q, _), words in groups.items() if q == "letters in the list"]
+    thirds = [len(words) for (q, _), words in groups.items() if q == "rarity of letters"]
     assert max(thirds) - min(thirds) <= 10
 
 

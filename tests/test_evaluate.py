@@ -343,6 +343,8 @@ def test_best_possible_play_is_known_for_the_shipped_lists_only(shipped):
     assert hard["mean_guesses_loss7"] == 8122 / 2315 and hard["win_rate"] is None
     assert known_totals(WORDS, RULES) is None
     assert known_totals(shipped, rules_for(shipped, turns=4)) is None
+    assert known_totals(shipped, rules_for(shipped, turns=7)) is None
+    assert best["win_rate_low"] is best["win_rate_high"] is None, "a constant has no interval"
     assert set(best) == set(summarise([]))
 
 

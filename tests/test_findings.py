@@ -103,16 +103,85 @@ def test_case_08_every_report_names_the_word_lists_and_the_rules(make_run, tmp_p
 
 def test_pairs_are_tested_with_the_stated_correction_and_a_verdict(make_run):
     section = findings.sections(findings.Findings([make_run()]))["comparisons"]
-    captions = list(section.tables)
-    assert captions[0] == "Held-out secrets, p-values by Holm's method over 6 tests"
-    rows = {(row["first"], row["second"]): row for row in rows_of(section, "All secrets")}
-    assert set(rows) == {("grpo", "sft"), ("sft", "random_consistent"), ("grpo", "random_consistent")}
-    row = rows["grpo", "sft"]
+    planned, others = "GRPO against its comparisons", "other pairs"
+    assert list(section.tables) == [
+        f"{part} secrets, {family}, p-values by Holm's method over {number} tests"
+        for part in ("Held-out", "All")
+        for family, number in ((planned, 2), (others, 4))
+    ]
+    [row] = rows_of(section, f"All secrets, {planned}")
+    rest = [(row["first"], row["second"]) for row in rows_of(section, f"All secrets, {others}")]
+    assert rest == [("sft", "random_consistent"), ("grpo", "random_consistent")]
+    assert (row["first"], row["second"]) == ("grpo", "sft")
     assert (row["only first won"], row["only second won"], row["decides"]) == ("4", "2", "nothing")
     assert "grpo against sft decides nothing" in section.text or "grpo wins more" in section.text
     assert re.search(r"rule out 5 points; about [\d,]+ games would see 5 points\.", section.text)
     wide = findings.comparisons(findings.Findings([make_run("other")], difference=0.8))
     assert "games would see 80 points" in wide.text and "by 80 points or more" in wide.text
+
+
+def test_a_comparison_has_one_p_value_whatever_else_stands_on_its_page(make_run):
+    """In the table of the terminal, on the page of its run, and on one of two runs."""
+    run = make_run("a", {**WON, "sft": (), "sft_continued": NAMES[:1]})
+    other = make_run("b", {"sft": NAMES[:5], "grpo": NAMES[:9]}, seed=1)
+    config = other / "02_sft" / "config.yaml"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "learning_rate": 1.0}))
+
+    def shown(folders):
+        section = findings.comparisons(findings.Findings(folders))
+        rows = [row for title, own in section.tables.items() if title.startswith("All") for row in own]
+        return {(row["first"], row["second"]): (row["p (wins)"], row["p (guesses)"]) for row in rows}
+
+    one, both = shown([run]), shown([run, other])
+    assert one["grpo", "sft"] == both["grpo in a", "sft in a"]
+    assert one["sft", "random_consistent"] == both["sft in a", "random_consistent"]
+    line = next(line for line in report.terminal_table([run]).splitlines() if "grpo against sft in" in line)
+    assert tuple(re.findall(r"\((p [=<] [\d.]+), exact", line)) == one["grpo", "sft"]
+    assert one["grpo", "sft"][0] != "p = 1.000"
+    table = report.markdown([run, other]).split("All secrets, players of different runs")[1]
+    [row] = [line for line in table.splitlines() if line.startswith(f"| grpo in {other} | sft in {run} |")]
+    assert all(f"| {p} |" in row for p in both["grpo in b", "sft in a"])
+
+
+def test_tables_keep_their_columns_when_the_games_of_one_run_are_all_short(make_run):
+    runs = [make_run("short", {"sft": NAMES}), make_run("long", {"grpo": NAMES[:3]}, seed=1)]
+    rows = rows_of(findings.endings(findings.Findings(runs)), "Games")
+    assert [list(row) for row in rows] == [["player", *"123456X"]] * 2
+    assert rows[0]["2"] == "12" and rows[1]["X"] == "9"
+
+
+def test_the_two_clocks_of_a_game_stand_in_columns_of_their_own(make_run):
+    """Twelve games in three seconds of the wall; those of a server by its requests, not by the wall, which a
+    resume stops."""
+    run = make_run(players={"sft": NAMES, "endpoint": NAMES})
+    path = run / "04_eval" / "metrics.json"
+    clocks = {"seconds/sft": 3.0, "seconds/endpoint": 0.5, "endpoint/seconds_per_game": 1.5}
+    write_json(path, json.loads(path.read_text()) | clocks)
+    rows = {row["player"]: row for row in rows_of(findings.results(findings.Findings([run])), "All")}
+    assert (rows["sft"]["wall seconds a game"], rows["sft"]["request seconds a game"]) == ("0.25", "–")
+    assert rows["endpoint"]["wall seconds a game"] == "–"
+    assert rows["endpoint"]["request seconds a game"] == "1.5"
+
+
+def test_training_curves_carry_the_floor_and_the_ceiling_also_of_runs_that_did_not_play_them(make_run):
+    run = make_run(players={"sft": NAMES[:3], "greedy": NAMES})
+    (run / "02_sft" / "log.jsonl").write_text('{"step": 1, "val_win_rate": 0.5}\n')
+    found = findings.Findings([run])
+    lines = findings.bounds(found.runs[0])
+    assert list(lines) == ["random-consistent (simulated)", "greedy solver"]
+    assert lines["greedy solver"] == 1.0 and 0.5 < lines["random-consistent (simulated)"] <= 1.0
+    [figure] = findings.training(found).figures.values()
+    assert {shape.label.text for shape in figure.layout.shapes} == set(lines)
+    unknown = findings.bounds(found.runs[0]._replace(data=None))
+    assert list(unknown) == ["greedy solver"]
+    rows = [{"step": 1, "val_win_rate": 0.5}]
+    assert "floor, a random-consistent player, is not known" in plots.caption(
+        plots.validation_wins(rows, unknown)
+    )
+    assert "not known" not in plots.caption(figure) + plots.caption(plots.validation_wins(rows))
+    best = {**found.runs[0].metrics, "optimal/all/win_rate": 1.0, "random_consistent/all/win_rate": 0.9}
+    played = findings.bounds(found.runs[0]._replace(metrics=best))
+    assert played == {"random-consistent": 0.9, "best possible": 1.0}
 
 
 def test_runs_that_differ_in_seeds_alone_are_points_and_a_range(make_run):

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from conftest import ROOT
 
-from wordlelib import findings, params, players, recipes, report, runs
+from wordlelib import evaluations, findings, params, players, recipes, runs
 from wordlelib.__main__ import main
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -222,7 +222,7 @@ def test_a_board_game_passes_through_the_notebooks_of_wordle(tmp_path):
         (tmp_path / stage).mkdir()
         path = papermill(stage, tmp_path / stage / f"{stage}.ipynb", run=tmp_path, **values)
         runs.require_complete_notebook(path)
-    played = report.read_run(tmp_path)
+    played = evaluations.read_run(tmp_path)
     metrics = played.metrics
     assert played.rules.game == "tic_tac_toe"
     assert metrics["greedy/all/win_rate"] > metrics["random_consistent/all/win_rate"]

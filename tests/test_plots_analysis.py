@@ -1,5 +1,6 @@
 """Figures of an analysis: they show the values given, leave out what is unknown, and have a picture."""
 
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -76,6 +77,23 @@ def test_shares_that_are_unknown_have_no_bar():
     assert list(sft.x) == ["are words", "fit the feedback", "named once", "guess is listed"]
     assert list(grpo.x) == []
     assert list(EVERY["scoring"].data[0].x) == ["strict"]
+
+
+def test_names_under_bars_do_not_run_into_each_other():
+    """With a wide legend the bars stand close: a name that is wider than its place goes on below."""
+    label = "sft in a run with a name as long as this one is"
+    rates = [Rate(f"mean letter credit {k}", 0.5, None, "…") for k in range(5)]
+    picture = ElementTree.fromstring(svg.figure_svg(figures.scoring({label: rates, f"{label} too": rates})))
+    texts = [element for element in picture.iter() if element.tag.endswith("text")]
+    ends = {}
+    for element in texts:
+        words = "".join(element.itertext())
+        if any(part in words for part in ("mean", "letter", "credit")):
+            middle, half = float(element.get("x")), len(words) * svg.LETTER / 2
+            ends.setdefault(element.get("y"), []).append((middle - half, middle + half))
+    assert len(ends) > 1, "all fit into one row: this tests nothing"
+    for row in ends.values():
+        assert all(first[1] <= second[0] + svg.LETTER for first, second in pairwise(sorted(row)))
 
 
 def test_secrets_are_larger_and_darker_the_more_players_lost_them():

@@ -1,26 +1,16 @@
-"""Tables of runs: what they show, what they refuse, and the README that must agree with the files."""
+"""Tables of runs: what they show, and what they refuse."""
 
 import json
 import re
 from dataclasses import replace
 
 import pytest
-from conftest import ROOT
 
 from wordlelib.data import build
 from wordlelib.evaluate import flat_metrics, play_games, read_games, write_games
 from wordlelib.players import Failed
 from wordlelib.prompts import completion
-from wordlelib.report import (
-    END,
-    START,
-    check_readme,
-    keep_run,
-    markdown,
-    rows_table,
-    terminal_table,
-    update_readme,
-)
+from wordlelib.report import markdown, rows_table, terminal_table
 from wordlelib.rules import rules_for
 from wordlelib.runs import write_json
 from wordlelib.words import Split, Words
@@ -122,8 +112,10 @@ def test_paired_tests_are_shown_for_each_split_and_the_players_that_played(tmp_p
     assert lines[0].endswith("wider than the 5 points asked about; about 2,824 games would see 5 points.")
     # held-out games are not known without a data card, nor what their guesses are worth
     assert "held-out secrets: won 2 games that sft lost, lost 0 it won: +66.7%" in lines[1]
+    # without games, by the metrics
     path = run / "04_eval" / "metrics.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"grpo/all/vs_sft_wins_p": 0.001}))
+    (run / "04_eval" / "games.jsonl").unlink()
     text = terminal_table([run], difference=0.02)
     assert re.search(r"lost 3 it won: \+30.0% \(.*\) \(p = 0.002, exact McNemar\)", text)
     assert "Asked is whether wins differ by 2 points or more" in text
@@ -163,6 +155,32 @@ def test_regret_is_a_number_in_bits_and_in_guesses(tmp_path):
     assert rows["optimal"]["bits forgone a turn"] == "–"
     heldout = table_rows(markdown([run]), "Held-out secrets")["sft"]
     assert heldout["above the best"] == "–" and float(heldout["bits forgone a turn"]) > 0
+
+
+def test_best_possible_play_is_a_constant_shown_once_and_no_sample(tmp_path):
+    """Neither games nor an interval nor a folder, however few games the players played."""
+    best = {"games": 2315, "win_rate": 1.0, "win_rate_low": 1.0, "win_rate_high": 1.0}
+    runs = [make_run(tmp_path / name, names=["greedy"], optimal=best) for name in ("one", "two")]
+    text = markdown(runs)
+    rows = table_rows(text, "All secrets")
+    assert text.count("| optimal |") == 1 and list(rows)[-1] == "optimal"
+    own = rows["optimal"]
+    assert [own[name] for name in ("games", "95% interval", "folder")] == ["–"] * 3 and own[
+        "wins"
+    ] == "100.0%"
+    assert "a known constant and no sample: best possible play over all 2,315 answers" in text
+    assert "known constant" not in markdown([make_run(tmp_path / "three")])
+
+
+def test_answers_that_were_cut_off_at_different_lengths_are_named(tmp_path):
+    """Where models were asked: a solver's answers have no limit."""
+    limits = {"one": 40, "two": 64, "three": 8}
+    runs = [make_run(tmp_path / n, names=["greedy"] if n == "three" else ["greedy", "sft"]) for n in limits]
+    for run, limit in zip(runs, limits.values(), strict=True):
+        config = run / "04_eval" / "config.yaml"
+        config.write_text(json.dumps({**json.loads(config.read_text()), "max_completion_length": limit}))
+    assert f"in tokens: 40 in {runs[0]}, 64 in {runs[1]}. One that" in terminal_table(runs)
+    assert "cut off" not in terminal_table([runs[0], runs[2]])
 
 
 def test_a_teacher_that_favours_held_out_words_is_named(tmp_path):
@@ -245,6 +263,16 @@ def test_no_run_at_all_is_refused():
         ("metrics.json", lambda text: text[:100], "metrics.json: not a whole JSON file"),
         ("metrics.json", lambda text: None, "metrics.json is missing"),
         ("metrics.json", lambda text: "[]", "metrics.json holds no metrics"),
+        (
+            "metrics.json",
+            lambda text: text.replace('"sft/heldout/win_rate": 0.0', '"sft/heldout/win_rate": "<b>"'),
+            "sft/heldout/win_rate is '<b>' and no number",
+        ),
+        (
+            "metrics.json",
+            lambda text: text.replace('"rules"', '"seconds/sft": NaN, "rules"'),
+            "seconds/sft is nan and no number",
+        ),
         ("games.jsonl", lambda text: "", "games.jsonl lacks the games of 'greedy'"),
         ("metrics.json", lambda text: text.replace(RULES.digest, "0" * 16), "was made under rules 0000"),
         ("metrics.json", lambda text: text.replace('"sft/all/games": 10', '"sft/all/games": 9'), "says 9"),
@@ -268,6 +296,37 @@ def test_half_written_or_contradicting_files_are_refused_by_name(tmp_path, name,
         markdown([run])
 
 
+@pytest.mark.parametrize("kept", [0, 5])
+def test_a_lost_game_with_turns_left_is_no_whole_game(tmp_path, kept):
+    """It would count fewer guesses than a loss has."""
+    run = make_run(tmp_path / "run", names=["untrained"])
+    records = read_games(run / "04_eval" / "games.jsonl")
+    records[3] |= {"turns": records[3]["turns"][:kept], "n_guesses": kept}
+    write_games(run / "04_eval" / "games.jsonl", records)
+    metrics = {**flat_metrics(records, SPLIT), "rules": RULES.digest}
+    write_json(run / "04_eval" / "metrics.json", metrics)
+    with pytest.raises(ValueError, match=f"'untrained' on 'cynic' has {kept} turns, and 6 would end it"):
+        markdown([run])
+
+
+def test_a_run_given_twice_is_refused(tmp_path):
+    run = make_run(tmp_path / "run")
+    with pytest.raises(ValueError, match="given twice"):
+        markdown([run, tmp_path / "run" / ".." / "run"])
+
+
+def test_metrics_of_a_part_that_its_games_contradict_are_refused(tmp_path):
+    """With the split of the data card, those of held-out and of training secrets are checked as well."""
+    run = make_run(tmp_path / "run")
+    make_data(run)
+    path = run / "04_eval" / "metrics.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"grpo/heldout/win_rate": 0.99}))
+    with pytest.raises(
+        ValueError, match=r"gives grpo/heldout/win_rate = 0\.6.*, but metrics.json says 0\.99"
+    ):
+        markdown([run])
+
+
 def test_a_kept_run_without_games_still_makes_a_table(tmp_path):
     """games.jsonl may be left out of a kept run for its size: the list of secrets goes, and the interval of
     guesses."""
@@ -285,109 +344,6 @@ def test_preplayed_games_are_labelled_in_the_table(tmp_path):
     write_json(stage / "metrics.json", {**flat_metrics(records, SPLIT), "rules": RULES.digest})
     write_json(stage / "status.json", {"status": "done"})
     assert "greedy (pre-played turns)" in table_rows(markdown([tmp_path / "run"]), "All secrets")
-
-
-@pytest.fixture
-def readme(tmp_path):
-    path = tmp_path / "README.md"
-    path.write_text(f"# Title\n\n{START}\nold\n{END}\n\nThe rest.\n")
-    return path
-
-
-def test_the_readme_is_filled_between_its_markers_and_nowhere_else(tmp_path, readme):
-    """Each row points to its folder and the command that repeats it; a second update changes nothing."""
-    make_run(tmp_path / "reference" / "cpu-demo")
-    make_run(tmp_path / "reference" / "mine", replace(RULES, turns=7), names=["seven_turns"])
-    update_readme(readme, tmp_path / "reference")
-    text = readme.read_text()
-    assert text.startswith(f"# Title\n\n{START}\nRules ") and text.endswith(f"\n{END}\n\nThe rest.\n")
-    [row] = [line for line in text.splitlines() if line.startswith("| greedy |")]
-    assert row.startswith("| greedy | 60.0% |") and row.endswith("| [1] |")
-    assert row.count("%") == 7, "all and held-out secrets in one row"
-    folder = tmp_path / "reference" / "cpu-demo"
-    command = "`python -m wordlelib run --recipe cpu-demo --out results/cpu-demo --stages 04_eval`"
-    assert f"- [1] `{folder}`, repeated by {command}\n" in text
-    [seven] = [line for line in text.splitlines() if line.startswith("| seven_turns |")]
-    assert seven.endswith("| [1] |") and command.replace("results/cpu-demo", "results/mine") in text
-    assert text.count("Rules ") == 2, "other rules, another table"
-    full = (tmp_path / "reference" / "README.md").read_text().splitlines()
-    rows = [line for line in full if line.startswith("| greedy |")]
-    assert len(rows) == 2 and all(str(folder) in line and command in line for line in rows)
-    check_readme(readme, tmp_path / "reference")
-    update_readme(readme, tmp_path / "reference")
-    assert readme.read_text() == text
-
-
-def test_the_full_page_counts_the_same_games_by_the_rules_of_others(tmp_path, readme):
-    """Trained players alone, and no pool of training secrets without the data card that names them."""
-    make_run(tmp_path / "reference" / "run")
-    update_readme(readme, tmp_path / "reference")
-    text = (tmp_path / "reference" / "README.md").read_text()
-    part = text.partition("scoring rules of others:\n\n")[2].splitlines()
-    assert [line.split()[1] for line in part] == ["sft", "grpo", "Farthest"]
-    assert "*strict* 30.0%, *credit above 0*" in part[0] and "training secrets" not in part[0]
-
-
-def test_a_readme_that_disagrees_with_the_files_is_found(tmp_path, readme):
-    run = make_run(tmp_path / "reference" / "cpu-demo")
-    with pytest.raises(ValueError, match="disagree: update it with"):
-        check_readme(readme, tmp_path / "reference")
-    update_readme(readme, tmp_path / "reference")
-    (run / "04_eval" / "games.jsonl").unlink()
-    metrics = run / "04_eval" / "metrics.json"
-    changed = json.loads(metrics.read_text()) | {"grpo/all/win_rate": 0.99}
-    write_json(metrics, changed)
-    with pytest.raises(ValueError, match="disagree"):
-        check_readme(readme, tmp_path / "reference")
-
-
-def test_a_readme_without_runs_says_so(tmp_path, readme):
-    update_readme(readme, tmp_path / "reference")
-    assert "No reference run is kept yet." in readme.read_text()
-
-
-@pytest.mark.parametrize("text", ["", START, END, f"{END}\n{START}"])
-def test_a_readme_without_both_markers_is_refused(tmp_path, text):
-    path = tmp_path / "README.md"
-    path.write_text(text)
-    with pytest.raises(ValueError, match="lacks the markers"):
-        update_readme(path, tmp_path)
-    assert path.read_text() == text
-
-
-def test_a_kept_run_has_what_the_tables_need_and_neither_weights_nor_rows(tmp_path):
-    run = make_run(tmp_path / "mine")
-    for name in ("02_sft/model/model.safetensors", "02_sft/log.jsonl", "02_sft/figures/loss.svg"):
-        (run / name).parent.mkdir(parents=True, exist_ok=True)
-        (run / name).write_text("{}")
-    (run / "02_sft" / "figures" / "loss.html").write_text("{}")
-    make_data(run)
-    (tmp_path / "reference" / "mine").mkdir(parents=True)
-    (tmp_path / "reference" / "mine" / "old.json").write_text("{}")
-    kept = keep_run(run, tmp_path / "reference")
-    names = {path.relative_to(kept).as_posix() for path in kept.glob("**/*") if path.is_file()}
-    assert {"02_sft/log.jsonl", "02_sft/figures/loss.svg", "01_data_synthesis/card.json"} <= names
-    assert not names & {"02_sft/model/model.safetensors", "01_data_synthesis/sft.jsonl", "old.json"}
-    assert "02_sft/figures/loss.html" not in names
-    before, after = (table_rows(markdown([folder]), "All secrets")["grpo"] for folder in (run, kept))
-    assert {**after, "folder": ""} == {**before, "folder": ""}
-    assert read_games(kept / "04_eval" / "games.jsonl.gz") == read_games(run / "04_eval" / "games.jsonl")
-    assert "04_eval/games.jsonl" not in names
-    (again := tmp_path / "again").mkdir()
-    packed = keep_run(kept, again) / "04_eval" / "games.jsonl.gz"
-    assert packed.read_bytes() == (kept / "04_eval" / "games.jsonl.gz").read_bytes()
-
-
-def test_an_unfinished_run_is_not_kept(tmp_path):
-    run = make_run(tmp_path / "mine")
-    write_json(run / "04_eval" / "status.json", {"status": "running"})
-    with pytest.raises(ValueError, match="04_eval"):
-        keep_run(run, tmp_path / "reference")
-    assert not (tmp_path / "reference").exists()
-
-
-def test_the_readme_says_what_the_reference_runs_say():
-    check_readme(ROOT / "README.md", ROOT / "results" / "reference")
 
 
 def test_rows_become_a_table_whose_texts_are_not_markup():

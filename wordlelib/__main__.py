@@ -260,16 +260,16 @@ def convert(args: argparse.Namespace) -> int:
 
 def report_runs(args: argparse.Namespace) -> None:
     """Print the tables of runs, keep runs as reference, write results and plans into the project's pages."""
-    from wordlelib import ablations, page, plan, report, sweep_results
+    from wordlelib import ablations, page, plan, reference, report, sweep_results
 
     root = runs.project_root()
-    reference = root / "results" / "reference"
+    kept = root / "results" / "reference"
     if args.keep:
         for folder in args.runs:
-            keep = report.keep_sweep if sweep_results.is_sweep(folder) else report.keep_run
-            print("kept in", runs.shown_path(keep(folder, reference)))
+            keep = reference.keep_sweep if sweep_results.is_sweep(folder) else reference.keep_run
+            print("kept in", runs.shown_path(keep(folder, kept)))
     if args.readme:
-        report.update_readme(root / "README.md", reference)
+        reference.update_readme(root / "README.md", kept)
         plan.update_page()
     if not (args.runs or args.readme):
         raise ValueError("name at least one run folder, or --readme")
@@ -448,7 +448,7 @@ def parser() -> argparse.ArgumentParser:
         type=difference,
         default=DIFFERENCE,
         metavar="POINTS",
-        help="of win rates that comparisons are asked about (5)",
+        help=f"of win rates that comparisons are asked about ({DIFFERENCE:g})",
     )
     sub.add_argument("--keep", action="store_true", help="copy them, without weights, to results/reference")
     sub.add_argument("--readme", action="store_true", help="write results and plans into the pages")

@@ -23,9 +23,10 @@ from wordlelib import (
 )
 from wordlelib.analysis import Games
 from wordlelib.comparisons import comparison_row, corrected, with_interval
+from wordlelib.evaluations import STAGE, read_run
 from wordlelib.findings import Section
 from wordlelib.params import PLAYERS
-from wordlelib.report import STAGE, UNTRAINED
+from wordlelib.report import UNTRAINED
 from wordlelib.rules import require_same_rules
 from wordlelib.runs import read_log, read_yaml, shown_path
 from wordlelib.sweep_results import Row
@@ -98,7 +99,7 @@ def _measured(folder: Path, rows: Sequence[Row]) -> Iterator[Measured]:
         own = tuple(row[name] for name in seeds)
         run = None
         if row["status"] == "done" and runs.status(folder / row["trial"] / STAGE)["status"] == "done":
-            run = report.read_run(folder / row["trial"])
+            run = read_run(folder / row["trial"])
             first = first or run
             where = f"{shown_path(first.folder)} and {shown_path(run.folder)}"
             require_same_rules(first.rules, run.rules, where, shown=False)

@@ -4,14 +4,15 @@
 them. The definitions are those of `game` and `evaluate`, which say them one game at a time.
 """
 
+import gzip
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from wordlelib.data import read_jsonl
+from wordlelib.data import iter_jsonl, whole_archive
 from wordlelib.evaluate import CONDITIONS, wilson
 from wordlelib.game import Turn
 from wordlelib.inference import Comparison, compare, mean_interval
@@ -22,6 +23,8 @@ Record = Mapping[str, Any]
 Flags = dict[str, np.ndarray]
 NEEDED = ("secret", "turns", "won", "n_guesses", "player", "rules", "preplayed")
 BLOCK = 1 << 24  # bytes of a games file that are parsed at a time
+WALKED = 1 << 16  # games whose states are held at a time
+CELLS = 1 << 18  # candidates that are compared with feedback at a time
 SAMPLE = 500  # games whose states are searched for the best guess: tens of milliseconds a state
 
 
@@ -68,22 +71,39 @@ class Games(NamedTuple):
 def read(path: str | Path, digest: str | None = None) -> dict[str, Games]:
     """Player to its games of a `games.jsonl` (or `.gz`), in order of first appearance.
 
-    Raises ValueError naming file and line for a missing field, another rules digest than `digest` (None: that
+    The file is parsed a block at a time, so that what is held of a game is its moves and not its text. Raises
+    ValueError naming file and line for a missing field, another rules digest than `digest` (None: that
     of the first line), and a `won`, `n_guesses` or feedback that the moves contradict; naming the file
     for one that is damaged or half written.
     """
+    parts: list[dict[str, Games]] = []
+    read_so_far = 0
+    for table in _tables(path):
+        parts.append(_by_player(table, str(path), digest, read_so_far))
+        digest = next(iter(parts[-1].values())).rules
+        read_so_far += table.num_rows
+    return _joined(parts, str(path))
+
+
+def _tables(path: str | Path) -> Iterator[Any]:
+    """The records of a file as tables of a block each."""
     import pyarrow as pa
     from pyarrow import json
 
     options = json.ParseOptions(explicit_schema=_schema(), unexpected_field_behavior="ignore")
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            table = json.read_json(stream, json.ReadOptions(block_size=BLOCK), options)
-    except (pa.ArrowInvalid, OSError) as error:
-        if not read_jsonl(path):  # names the line that is at fault, if there is one
-            return {}
-        raise ValueError(f"{path}: not game records ({error})") from None
-    return _by_player(table, str(path), digest)
+    with whole_archive(path), gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as file:
+        while block := file.read(BLOCK):
+            block += file.readline()
+            try:
+                table = json.read_json(
+                    pa.BufferReader(block), json.ReadOptions(block_size=len(block)), options
+                )
+            except pa.ArrowInvalid as error:
+                for _ in iter_jsonl(path):  # names the line that is at fault, if there is one
+                    pass
+                raise ValueError(f"{path}: not game records ({error})") from None
+            if table.num_rows:
+                yield table
 
 
 def from_records(records: Iterable[Record]) -> dict[str, Games]:
@@ -94,7 +114,8 @@ def from_records(records: Iterable[Record]) -> dict[str, Games]:
     for number, record in enumerate(records, 1):
         if missing := [name for name in NEEDED if name not in record]:
             raise ValueError(f"record, line {number}: not a game record, {missing[0]!r} is missing")
-    return _by_player(pa.Table.from_pylist(records, schema=_schema()), "record", None)
+    table = pa.Table.from_pylist(records, schema=_schema())
+    return _by_player(table, "record", None, 0) if records else {}
 
 
 def _schema() -> Any:
@@ -112,25 +133,24 @@ def _schema() -> Any:
     )
 
 
-def _by_player(table: Any, where: str, digest: str | None) -> dict[str, Games]:
+def _by_player(table: Any, where: str, digest: str | None, before: int) -> dict[str, Games]:
+    """Player to its games of a table of one row at least, above which `before` lines were read."""
     import pyarrow.compute as pc
 
-    if not table.num_rows:
-        return {}
     for name in NEEDED:
         if table[name].null_count:
-            line = int(np.argmax(table[name].is_null().to_numpy())) + 1
+            line = before + int(np.argmax(table[name].is_null().to_numpy())) + 1
             raise ValueError(f"{where}, line {line}: not a game record, {name!r} is missing")
     digest = digest or table["rules"][0].as_py()
     other = pc.not_equal(table["rules"], digest).to_numpy()
     if other.any():
-        line = int(np.argmax(other))
-        found = table["rules"][line].as_py()
+        row = int(np.argmax(other))
+        found = table["rules"][row].as_py()
         raise ValueError(
-            f"{where}, line {line + 1}: played under rules {found}, not {digest}; never mix the two"
+            f"{where}, line {before + row + 1}: played under rules {found}, not {digest}; never mix the two"
         )
     players = table["player"].combine_chunks().dictionary_encode()
-    games = _games(table, where, digest)
+    games = _games(table, where, digest, before)
     indices = players.indices.to_numpy()
     return {
         name: games.take(indices == number)._replace(player=name)
@@ -138,7 +158,40 @@ def _by_player(table: Any, where: str, digest: str | None) -> dict[str, Games]:
     }
 
 
-def _games(table: Any, where: str, digest: str) -> Games:
+def _joined(parts: Sequence[dict[str, Games]], where: str) -> dict[str, Games]:
+    """Player to its games of all parts, over as many turns as the longest game of any player."""
+    turns = max((games.guess.shape[1] for part in parts for games in part.values()), default=0)
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: _one([part[name] for part in parts if name in part], turns, where) for name in names}
+
+
+def _one(parts: Sequence[Games], turns: int, where: str) -> Games:
+    """The games of some parts of one player as one."""
+    words = list(dict.fromkeys(word for part in parts for word in part.words))
+    places = {word: place for place, word in enumerate(words)}
+    # no guess, -1, is the last place
+    moved = [np.array([*map(places.get, part.words), -1], dtype=np.int32) for part in parts]
+
+    def padded(name: str, empty: Any) -> list[np.ndarray]:
+        values = [getattr(part, name) for part in parts]
+        return [np.pad(v, ((0, 0), (0, turns - v.shape[1])), constant_values=empty) for v in values]
+
+    return parts[0]._replace(
+        words=np.array(words, dtype=object),
+        letters=_letter_numbers(words, where),
+        secret=np.concatenate([table[part.secret] for table, part in zip(moved, parts, strict=True)]),
+        guess=np.concatenate([t[own] for t, own in zip(moved, padded("guess", -1), strict=True)]),
+        code=np.concatenate(padded("code", -1)),
+        nonword=np.concatenate(padded("nonword", False)),
+        taken=np.concatenate(padded("taken", False)),
+        length=np.concatenate([part.length for part in parts]),
+        conditions={
+            name: np.concatenate([part.conditions[name] for part in parts]) for name in parts[0].conditions
+        },
+    )
+
+
+def _games(table: Any, where: str, digest: str, before: int) -> Games:
     """All games of a table as if of one player, checked against their own moves."""
     turns = table["turns"].combine_chunks()
     flat = turns.flatten()
@@ -159,8 +212,8 @@ def _games(table: Any, where: str, digest: str) -> Games:
     reason, reasons = encoded(flat.field("reason"))
     words = list(dict.fromkeys([*guesses, *secrets]))
     places = {word: place for place, word in enumerate(words)}
+    letters = _letter_numbers(words, where)
     try:
-        letters = _letter_numbers(words)
         codes = np.array([*map(pattern_code, marks), -1], dtype=np.int32)
     except ValueError as error:
         raise ValueError(f"{where}: not game records ({error})") from None
@@ -186,18 +239,18 @@ def _games(table: Any, where: str, digest: str) -> Games:
         length,
         conditions,
     )
-    _check_moves(games, table, where)
+    _check_moves(games, table, where, before)
     return games
 
 
-def _letter_numbers(words: Sequence[str]) -> np.ndarray:
+def _letter_numbers(words: Sequence[str], where: str) -> np.ndarray:
     if wrong := [word for word in words if len(word) != len(words[0])]:
-        raise ValueError(f"{wrong[0]!r} is not as long as {words[0]!r}")
+        raise ValueError(f"{where}: not game records ({wrong[0]!r} is not as long as {words[0]!r})")
     points = np.array(words, dtype=f"U{max(len(words[0]), 1)}").view(np.uint32).reshape(len(words), -1)
     return np.unique(points, return_inverse=True)[1].reshape(points.shape).astype(np.uint16)
 
 
-def _check_moves(games: Games, table: Any, where: str) -> None:
+def _check_moves(games: Games, table: Any, where: str, before: int) -> None:
     legal = games.code >= 0
     own = np.broadcast_to(games.secret[:, None], games.guess.shape)[legal]
     wrong = np.zeros(legal.shape, bool)
@@ -206,10 +259,10 @@ def _check_moves(games: Games, table: Any, where: str) -> None:
     n_guesses, won = table["n_guesses"].to_numpy(), table["won"].to_numpy()
     lying = wrong.any(axis=1) | (n_guesses != games.length) | (won != (won_in(games) > 0))
     if lying.any():
-        line = int(np.argmax(lying))
-        said = "feedback" if wrong[line].any() else "`won` or `n_guesses`"
-        word = games.words[games.secret[line]]
-        raise ValueError(f"{where}, line {line + 1}: {said} contradicts the moves of {word!r}")
+        row = int(np.argmax(lying))
+        said = "feedback" if wrong[row].any() else "`won` or `n_guesses`"
+        word = games.words[games.secret[row]]
+        raise ValueError(f"{where}, line {before + row + 1}: {said} contradicts the moves of {word!r}")
 
 
 def _marks(guess: np.ndarray, secret: np.ndarray) -> np.ndarray:
@@ -295,42 +348,69 @@ class _Walk:
 
     def __init__(self, games: Games, solver: Solver) -> None:
         self.games, self.solver = games, solver
-        self.state = np.zeros(len(games.secret), np.int64)  # of each game, an index into the lists below
-        self.candidates = [solver.candidates(())]
-        self.histories: list[tuple[Turn, ...]] = [()]
+        self.state = np.zeros(len(games.secret), np.int64)  # the state of each game
+        self.candidates = solver.candidates(())  # of all states, one after the other
+        self.sizes = np.array([len(self.candidates)])  # how many of them each state has
+        self.steps: list[tuple[np.ndarray, ...]] = []  # of each turn: parent, guess and code of each state
 
     def step(self, turn: int) -> None:
         """Play one turn in all games. A turn without feedback leaves candidates and history as they are."""
-        games, solver = self.games, self.solver
-        n_codes = 3 ** games.letters.shape[1]
+        games, n_codes = self.games, 3 ** self.games.letters.shape[1]
         legal = games.code[:, turn] >= 0
-        move = np.where(legal, 1 + games.guess[:, turn].astype(np.int64) * n_codes + games.code[:, turn], 0)
-        n_moves = 1 + len(games.words) * n_codes
-        distinct, self.state = np.unique(self.state * n_moves + move, return_inverse=True)
-        candidates, histories = [], []
-        rows: dict[int, np.ndarray] = {}
-        for parent, move in zip((distinct // n_moves).tolist(), (distinct % n_moves).tolist(), strict=True):
-            left, history = self.candidates[parent], self.histories[parent]
-            if move:
-                guess, code = divmod(move - 1, n_codes)
-                if guess not in rows:
-                    rows[guess] = solver.codes(games.words[guess])
-                left = left[rows[guess][left] == code]
-                history = (*history, (guess, code))
-            candidates.append(left)
-            histories.append(history)
-        self.candidates, self.histories = candidates, histories
+        guess = np.where(legal, games.guess[:, turn], -1).astype(np.int64)
+        asked = self.state * (len(games.words) + 1) + guess + 1
+        moves, self.state = np.unique(
+            asked * n_codes + np.where(legal, games.code[:, turn], 0), return_inverse=True
+        )
+        # a state and a guess that meets it: its candidates are parted once, by their feedback
+        pairs, pair = np.unique(moves // n_codes, return_inverse=True)
+        parent, guess = np.divmod(pairs, len(games.words) + 1)
+        guess -= 1
+        self.steps.append((parent[pair], guess[pair], moves % n_codes))
+        wanted = pair * n_codes + moves % n_codes
+        blocks = np.array_split(np.arange(len(pairs)), 1 + int(self.sizes[parent].sum()) // CELLS)
+        found = [self._parted(parent[block], guess[block], block * n_codes, wanted) for block in blocks]
+        self.candidates, move = map(np.concatenate, zip(*found, strict=True))
+        self.sizes = np.bincount(move, minlength=len(moves))
+
+    def _parted(
+        self, parent: np.ndarray, guess: np.ndarray, key: np.ndarray, wanted: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The candidates of some states after a guess each, in the order of the `wanted` keys (a pair's own
+        `key` and a feedback), with the place of its key beside each; those of other keys are left out."""
+        sizes = self.sizes[parent]
+        own = np.repeat(np.arange(len(parent)), sizes)
+        first = np.cumsum(self.sizes)[parent] - sizes  # of each state, in the list of all candidates
+        left = self.candidates[np.arange(len(own)) + np.repeat(first - (np.cumsum(sizes) - sizes), sizes)]
+        code = np.zeros(len(own), np.int64)
+        named = np.unique(guess[guess >= 0])
+        if len(named):
+            codes = np.stack([self.solver.codes(word) for word in self.games.words[named]])
+            known = guess[own] >= 0
+            code[known] = codes[np.searchsorted(named, guess)[own[known]], left[known]]
+        cell = key[own] + code
+        place = np.minimum(np.searchsorted(wanted, cell), len(wanted) - 1)
+        hit = wanted[place] == cell
+        order = np.argsort(place[hit], kind="stable")
+        return left[hit][order], place[hit][order]
 
     def counts(self) -> np.ndarray:
         """Candidates left in each game [G]."""
-        return np.array([len(left) for left in self.candidates])[self.state]
+        return self.sizes[self.state]
+
+    def left(self, state: int) -> np.ndarray:
+        """The candidates of a state."""
+        end = int(self.sizes[: state + 1].sum())
+        return self.candidates[end - self.sizes[state] : end]
 
     def history(self, state: int) -> tuple[Turn, ...]:
         """The history of a state, without its invalid turns."""
-        length = self.games.letters.shape[1]
-        return tuple(
-            Turn(self.games.words[guess], pattern_text(code, length)) for guess, code in self.histories[state]
-        )
+        turns, length = [], self.games.letters.shape[1]
+        for parent, guess, code in reversed(self.steps):
+            if guess[state] >= 0:
+                turns.append(Turn(self.games.words[guess[state]], pattern_text(int(code[state]), length)))
+            state = parent[state]
+        return tuple(reversed(turns))
 
 
 def bits_gained(games: Games, solver: Solver) -> np.ndarray:
@@ -339,6 +419,16 @@ def bits_gained(games: Games, solver: Solver) -> np.ndarray:
     An invalid turn gives 0; NaN where the player took no turn, and where the secret is outside the
     solver's universe, so that no word is left.
     """
+    gained = np.empty(games.guess.shape)
+    # games of one opener stand together, so that blocks of them share states
+    order = np.argsort(games.guess[:, 0], kind="stable")
+    for start in range(0, len(order), WALKED):
+        block = order[start : start + WALKED]
+        gained[block] = _bits_gained(games.take(block), solver)
+    return gained
+
+
+def _bits_gained(games: Games, solver: Solver) -> np.ndarray:
     walk = _Walk(games, solver)
     left = [walk.counts()]
     for turn in range(games.guess.shape[1]):
@@ -378,7 +468,7 @@ def regret(games: Games, solver: Solver) -> np.ndarray:
 
 
 def _regret(walk: _Walk, solver: Solver, state: int, guess: int) -> float:
-    left = walk.candidates[state]
+    left = walk.left(state)
     if len(left) < 2:
         return 0.0
     own = solver.bits(walk.games.words[guess], left) if guess >= 0 else 0.0
@@ -462,7 +552,7 @@ def describe(measured: Measured) -> dict[str, Any]:
     undefined.
 
     Beyond `summary`: `mean_guesses_won_interval` and `mean_guesses_loss7_interval` (bootstrap 95%),
-    `histogram` (wins by guess and `X`), `hard_mode_wins` (share of all games) with its Wilson interval,
+    `hard_mode_wins` (share of all games) with its Wilson interval,
     `green_share`, `yellow_share`, `grey_share`, `hard_share` (guesses that break that rule) and
     `bits_per_turn`.
     """
@@ -471,9 +561,8 @@ def describe(measured: Measured) -> dict[str, Any]:
     hard = int(hard_mode_wins(games, flags).sum())
     return {
         **summary(games, flags),
-        "mean_guesses_won_interval": mean_interval(number[number > 0]),
-        "mean_guesses_loss7_interval": mean_interval(guesses_or_loss(games)),
-        "histogram": histogram(games),
+        "mean_guesses_won_interval": _interval(number[number > 0]),
+        "mean_guesses_loss7_interval": _interval(guesses_or_loss(games)),
         "hard_mode_wins": _ratio(hard, n),
         "hard_mode_wins_interval": wilson(hard, n) if n else None,
         **{f"{name}_share": _ratio(flags[name].sum(), turns) for name in ("green", "yellow", "grey", "hard")},
@@ -481,9 +570,14 @@ def describe(measured: Measured) -> dict[str, Any]:
     }
 
 
-def histogram(games: Games) -> dict[str, int]:
-    """Games won in 1, 2, … guesses and lost ones under `X`, as `evaluate.guess_histogram`."""
-    counts = np.bincount(won_in(games), minlength=games.guess.shape[1] + 1)
+def _interval(values: np.ndarray) -> tuple[float, float] | None:
+    """The bootstrap interval of the mean; None where all values are one, which no resample can vary."""
+    return mean_interval(values) if len(np.unique(values)) > 1 else None
+
+
+def histogram(games: Games, turns: int = 6) -> dict[str, int]:
+    """Games won in 1 to `turns` guesses and lost ones under `X`, as `evaluate.guess_histogram`."""
+    counts = np.bincount(won_in(games), minlength=turns + 1)
     return {str(k): int(counts[k]) for k in range(1, len(counts))} | {"X": int(counts[0])}
 
 

@@ -9,6 +9,14 @@ from wordlelib import inference
 from wordlelib.inference import Comparison
 from wordlelib.runs import read_yaml
 
+PLANNED = "GRPO against its comparisons"
+# Which tests are corrected together, on every page alike: what else stands on it changes no p-value of a run.
+FAMILIES = (
+    "p-values are corrected by Holm's method for all tests, of wins and of guesses, of one family on one "
+    f"split. A family is {PLANNED} (SFT, and SFT continued) in one run, all other pairs of one run, or all "
+    "players of different runs."
+)
+
 # Parameters by which two runs of one recipe may differ: what is drawn, and where it is written.
 SEED_ONLY = {"seed", "run", "runs", "overwrite", "resume"}
 

@@ -3,14 +3,15 @@
 from datetime import datetime
 from pathlib import Path
 
-from wordlelib.runs import read_json, read_log, status
+from wordlelib.runs import read_json, read_log, shown_path, status
 
 STAGES = ("01_data_synthesis", "02_sft", "03_grpo", "04_eval")
 TRAINING = ("02_sft", "03_grpo")
 
 
 def stage_minutes(folder: str | Path) -> dict[str, float]:
-    """Minutes of each finished stage of a run, from its first cell to its last, loading and control included.
+    """Minutes of each finished stage of a run from the opening of its folder, after its imports, to its end;
+    loading and control included.
 
     A training that was resumed counts at least the minutes of its log: only its last start is known. Stages
     without a record of their start are left out.
@@ -21,7 +22,10 @@ def stage_minutes(folder: str | Path) -> dict[str, float]:
         started = read_json(record).get("started") if record.is_file() else None
         ended = status(own).get("ended")
         if started and ended:
-            taken = datetime.fromisoformat(ended) - datetime.fromisoformat(started)
+            try:
+                taken = datetime.fromisoformat(ended) - datetime.fromisoformat(started)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{shown_path(own)}: its times are no times ({error})") from None
             logged = [row["minutes"] for row in _log(own)]
             found[stage] = max([taken.total_seconds() / 60, *logged])
     return found

@@ -13,15 +13,15 @@ from wordlelib.words import Split
 
 class Kind(NamedTuple):
     """What may make a secret hard. repeated: a letter stands in it twice. neighbours: answers that differ in
-    one letter. commonness: mean over its distinct letters of the share of answers that have the letter.
+    one letter. letter_commonness: mean over its distinct letters of the share of answers that have one.
 
-    Commonness is of letters in the answer list, not of the word in the language: no word frequencies
-    are shipped, and none are guessed.
+    So *rarity of letters* is of letters in the answer list, not of the word in the language: no word
+    frequencies are shipped, and none are guessed.
     """
 
     repeated: bool
     neighbours: int
-    commonness: float
+    letter_commonness: float
 
 
 def kinds(answers: Sequence[str]) -> dict[str, Kind]:
@@ -46,19 +46,20 @@ NEIGHBOURS = ((0, 0), (1, 3), (4, 7), (8, math.inf))
 
 
 def kind_groups(kinds: Mapping[str, Kind]) -> dict[tuple[str, str], list[str]]:
-    """(question, group) to the secrets in it; the letters' commonness is cut into thirds of the answers."""
-    thirds = np.quantile([kind.commonness for kind in kinds.values()], [1 / 3, 2 / 3])
+    """(question, group) to the secrets in it; the rarity of letters is cut into thirds
+    of the answers."""
+    thirds = np.quantile([kind.letter_commonness for kind in kinds.values()], [1 / 3, 2 / 3])
     named = ("rarest third", "middle third", "commonest third")
     groups: dict[tuple[str, str], list[str]] = {
         **{("letters", name): [] for name in ("all different", "one repeated")},
-        **{("letters in the list", name): [] for name in named},
+        **{("rarity of letters", name): [] for name in named},
         **{("neighbours", _span(*span)): [] for span in NEIGHBOURS},
     }
     for word, kind in kinds.items():
         groups["letters", "one repeated" if kind.repeated else "all different"].append(word)
-        groups["letters in the list", named[int(np.searchsorted(thirds, kind.commonness, "left"))]].append(
-            word
-        )
+        groups[
+            "rarity of letters", named[int(np.searchsorted(thirds, kind.letter_commonness, "left"))]
+        ].append(word)
         span = next(s for s in NEIGHBOURS if s[0] <= kind.neighbours <= s[1])
         groups["neighbours", _span(*span)].append(word)
     return groups

@@ -398,16 +398,16 @@ def _paired_metrics(first: list[Record], second: list[Record], prefix: str) -> d
 def known_totals(words: Words, rules: Rules) -> dict[str, float | int | None] | None:
     """The metrics of best possible play over all answers, None for lists without a proven value.
 
-    The means come from `solver.OPTIMAL_TOTALS`. The interval has no width, since nothing is
+    The means come from `solver.OPTIMAL_TOTALS`, for six turns. There is no interval, since nothing is
     sampled; what the proofs leave open is None (under hard mode, whether six turns always suffice).
     """
     totals = OPTIMAL_TOTALS.get((words.sha256["answers"], words.sha256["allowed"]))
-    if totals is None or rules.turns < Rules.turns:
+    if totals is None or rules.turns != Rules.turns:
         return None
     mean = totals["hard" if rules.hard_mode else "normal"] / len(words.answers)
     return {
         "games": len(words.answers),
-        **dict.fromkeys(("win_rate", "win_rate_low", "win_rate_high"), None if rules.hard_mode else 1.0),
+        **{"win_rate": None if rules.hard_mode else 1.0, "win_rate_low": None, "win_rate_high": None},
         **dict.fromkeys(("mean_guesses_won", "mean_guesses_loss7"), mean),
         **dict.fromkeys(("malformed_share", "nonword_share", "invalid_share", "repeat_share"), 0.0),
         "inconsistent_share": None,

@@ -24,17 +24,21 @@ from wordlelib import (
     thinking,
 )
 from wordlelib.analysis import Games, Measured
-from wordlelib.comparisons import comparison_row, corrected, recipe_key, with_interval
-from wordlelib.data import iter_jsonl, played_in
-from wordlelib.evaluate import games_file
+from wordlelib.comparisons import FAMILIES, PLANNED, comparison_row, corrected, recipe_key, with_interval
+from wordlelib.data import Data, iter_jsonl, played_in
+from wordlelib.evaluate import COMPARISONS, games_file, iter_games
+from wordlelib.evaluations import STAGE, Evaluated, read_runs, require_same_split
+from wordlelib.inference import Comparison
 from wordlelib.params import PLAYERS
-from wordlelib.report import SPLITS, STAGE, UNTRAINED, Evaluated
+from wordlelib.players import solver_player
+from wordlelib.report import SPLITS, UNTRAINED
 from wordlelib.rules import Rules, require_wordle
 from wordlelib.runs import read_json, read_log, shown_path
-from wordlelib.solver import POLICIES, Solver
+from wordlelib.solver import POLICIES, Solver, solver_for
 from wordlelib.words import load_words
 
 Row = dict[str, str]
+Pair = tuple[str, str]  # labels of two players that are compared
 
 
 class Section(NamedTuple):
@@ -49,7 +53,7 @@ class Section(NamedTuple):
 class Findings:
     """Runs under the same rules and what their games say, each measured once.
 
-    runs: as `report.read_run` gives them. data: words, rules and split of the first. games: label to the
+    runs: as `evaluations.read_run` gives them. data: words, rules and split of the first. games: label to the
     games of a player, `player`, or `player in <run>` where several runs are compared. The solver's policies
     are the same player everywhere, and are taken from the first run that has them.
 
@@ -60,9 +64,9 @@ class Findings:
 
     def __init__(self, folders: Iterable[str | Path], difference: float = inference.DIFFERENCE) -> None:
         self.difference = difference
-        self.runs = report.read_runs(folders)
+        self.runs = read_runs(folders)
         require_wordle(self.runs[0].rules, "the analysis")
-        report.require_same_split(self.runs)
+        require_same_split(self.runs)
         self.data = played_in(self.runs[0].folder)
         self.solver = Solver(self.data.words, self.data.rules)
         self.games: dict[str, Games] = {}
@@ -130,7 +134,7 @@ class Findings:
         # the seeds of one recipe are no rivals: `over_seeds` shows them as points
         return run is other or recipe_key(run.folder) != recipe_key(other.folder)
 
-    def compared(self, split: str) -> dict[tuple[str, str], inference.Comparison]:
+    def compared(self, split: str) -> dict[Pair, Comparison]:
         """The pairs, and every model with the random-consistent player, on the secrets that both played."""
         games = {label: own.games for label, own in self.split_measured(split).items()}
         references = [(label, "random_consistent") for label in self.models]
@@ -140,12 +144,24 @@ class Findings:
             if a in games and b in games and analysis.agree(games[a], games[b]) is None
         }
 
+    def families(self, pairs: Mapping[Pair, Comparison]) -> dict[str, dict[Pair, Comparison]]:
+        """The pairs by the family whose tests are corrected together (`comparisons.FAMILIES`)."""
+        parted: dict[str, dict[Pair, Comparison]] = {}
+        for names, pair in pairs.items():
+            (run, first), (other, second) = (self.source[name] for name in names)
+            if run is not other and second not in POLICIES:
+                title = "players of different runs"
+            else:
+                planned = (first, second) in COMPARISONS
+                title = PLANNED if planned else "other pairs"
+                title += f" of {self.names[run.folder]}" if len(self.runs) > 1 else ""
+            parted.setdefault(title, {})[names] = pair
+        return dict(sorted(parted.items(), key=lambda item: not item[0].startswith(PLANNED)))
+
 
 def _run_names(runs: Sequence[Evaluated]) -> dict[Path, str]:
     """The name of each run's folder, or its path where two have the same name."""
     names = [run.folder.name for run in runs]
-    if len({run.folder for run in runs}) < len(runs):
-        raise ValueError("a run is given twice: name each run once")
     return {
         run.folder: name if names.count(name) == 1 else shown_path(run.folder)
         for run, name in zip(runs, names, strict=True)
@@ -226,7 +242,9 @@ def results(found: Findings) -> Section:
         "what the best guess of the same state was expected to give beyond the one made, in "
         f"a sample of {analysis.SAMPLE} games at most. *Above the best* is the regret of games: guesses "
         f"(a loss as {found.data.rules.turns + 1}) beyond best possible play, a game and in all, known for "
-        "whole shipped lists."
+        "whole shipped lists. *Wall seconds* are those in which all games of the player were played side by "
+        "side, loading left out, over their number; *request seconds* are the times of a game's requests to "
+        "a server, one after the other."
     )
     summaries = {label: analysis.summary(own.games, own.flags) for label, own in found.measured.items()}
     best = plots.summaries(found.runs[0].metrics).get("optimal")
@@ -265,15 +283,17 @@ def _without_empty(rows: list[Row]) -> list[Row]:
 
 
 def _cost(found: Findings, label: str) -> Row:
-    """Seconds and tokens of a game, where the run recorded them; seconds are of games played side by side."""
+    """Seconds and tokens of a game, where the run recorded them. Two clocks, never in one column: that of the
+    wall while all games of a player were played side by side, over their number; and that of the requests
+    to a server, one after the other, which does not stop for a resume and is the only one known of them."""
     run, player = found.source[label]
     tokens = [run.metrics.get(f"{player}/{name}_tokens_per_game") for name in ("prompt", "completion")]
-    seconds = run.metrics.get(f"{player}/seconds_per_game")
-    if seconds is None and (total := run.metrics.get(f"seconds/{player}")) is not None:
-        seconds = total / len(run.games[player].secret)
+    asked = run.metrics.get(f"{player}/seconds_per_game")
+    wall = run.metrics.get(f"seconds/{player}") if asked is None else None
     known = all(value is not None for value in tokens)
     return {
-        "seconds a game": _text(seconds, ".2g"),
+        "wall seconds a game": _text(wall and wall / len(run.games[player].secret), ".2g"),
+        "request seconds a game": _text(asked, ".2g"),
         "tokens a game (prompt + completion)": f"{tokens[0]:,.0f} + {tokens[1]:,.0f}" if known else "–",
     }
 
@@ -289,10 +309,12 @@ def comparisons(found: Findings) -> Section | None:
         pairs = found.compared(split)
         if not pairs:
             continue
-        p_values, asked = corrected(pairs), found.difference
-        tables[f"{SPLITS[split]}, p-values by Holm's method over {2 * len(pairs)} tests"] = [
-            comparison_row(names, pair, p_values[names], asked) for names, pair in pairs.items()
-        ]
+        p_values, asked = {}, found.difference
+        for title, family in found.families(pairs).items():
+            p_values |= corrected(family)
+            tables[f"{SPLITS[split]}, {title}, p-values by Holm's method over {2 * len(family)} tests"] = [
+                comparison_row(names, pair, p_values[names], asked) for names, pair in family.items()
+            ]
         if not sentences:
             sentences = [
                 f"{SPLITS[split]}: " + inference.verdict(*names, pair, p_values[names][0], asked)
@@ -304,10 +326,11 @@ def comparisons(found: Findings) -> Section | None:
     text = (
         "Two players are compared on the secrets that both played: games that only one of them won (exact "
         "McNemar test), and the mean difference of guesses (exact sign flips), each with a paired "
-        f"bootstrap 95% interval. Asked is whether their wins differ by {inference.points(found.difference)} "
-        "or more (`--difference`; unless given 5, which 500 held-out secrets can tell when the two disagree "
-        "on one game in six). *Games needed* is the number of secrets at which the test sees that much four "
-        "times in five.\n\n" + "\n".join(f"- {line}" for line in sentences)
+        f"bootstrap 95% interval; {FAMILIES} Asked is whether their wins differ by "
+        f"{inference.points(found.difference)} or more (`--difference`; unless given "
+        f"{100 * inference.DIFFERENCE:g}, which 500 held-out secrets can tell when the two disagree on one "
+        "game in six). *Games needed* is the number of secrets at which the test sees that much four times "
+        "in five.\n\n" + "\n".join(f"- {line}" for line in sentences)
     )
     return Section("Is the difference real?", text, tables, figures)
 
@@ -350,7 +373,7 @@ def over_seeds(found: Findings) -> Section | None:
 
 def endings(found: Findings) -> Section:
     """How many guesses games take, and when they are won."""
-    counts = {label: analysis.histogram(found.games[label]) for label in found.games}
+    counts = {label: analysis.histogram(own, found.data.rules.turns) for label, own in found.games.items()}
     drawn = {label: counts[label] for label in found.shown}
     # People play six turns on the shipped answers: a smaller game is another game.
     usual = found.data.rules.turns == Rules.turns and found.data.words.answers == load_words().answers
@@ -471,7 +494,7 @@ def secrets(found: Findings) -> Section:
         if word in found.kinds and found.models
     }
     text = (
-        "Wins by kinds of secrets. *Letters in the list* sorts the answers by how common their letters are "
+        "Wins by kinds of secrets. *Rarity of letters* sorts the answers by how common their letters are "
         "among the answers (not by how common the word is in the language: no such frequencies are "
         "shipped); *neighbours* are answers that differ in one letter. The lists name secrets by who won "
         "them; as training states only their training secrets may be used, and only those are written."
@@ -520,16 +543,42 @@ def training(found: Findings) -> Section | None:
     """Training curves of the runs whose logs are kept, with the floor and the ceiling of play."""
     figures = {}
     for run in found.runs:
-        floor = plots.bounds(plots.summaries(run.metrics), "win_rate")
+        lines = bounds(run)
         for stage, draw in (("02_sft", plots.validation_wins), ("03_grpo", plots.refreshed_wins)):
             path = run.folder / stage / "log.jsonl"
             if path.is_file():
-                figures[f"{found.names[run.folder]}_{stage}_wins"] = draw(read_log(path), floor)
+                figures[f"{found.names[run.folder]}_{stage}_wins"] = draw(read_log(path), lines)
     text = (
         "Games won while training. The dashed lines are a player that draws any consistent word, the floor "
-        "of whatever heeds its feedback, and best possible play where it is known."
+        "of whatever heeds its feedback, and best possible play or, where that is not known, the greedy "
+        "solver. *Simulated* ones did not play in the run, and were played here, once on every answer."
     )
     return Section("How was it learned?", text, {}, figures) if figures else None
+
+
+def bounds(run: Evaluated) -> dict[str, float]:
+    """Reference lines for games won while training, label to share: the random-consistent player, and best
+    possible play or, where that is not known, the greedy solver.
+
+    What a run of Wordle did not play is played on every answer; without its word lists it is left out.
+    """
+    lines: dict[str, float] = {}
+    best = run.metrics.get("optimal/all/win_rate")
+    for player, title in (("random_consistent", plots.FLOOR), ("greedy", "greedy solver")):
+        if player == "greedy" and best is not None:
+            lines[plots.BOUNDS["optimal"]] = best
+        elif (rate := run.metrics.get(f"{player}/all/win_rate")) is not None:
+            lines[title] = rate
+        elif run.data is not None and run.rules.game == Rules.game:
+            lines[f"{title} (simulated)"] = _simulated(run.data, player)
+    return lines
+
+
+def _simulated(data: Data, player: str) -> float:
+    """The share of all answers that a policy of the solver wins."""
+    own = solver_player(solver_for(data.words, data.rules), player)
+    games = iter_games(own, data.words.answers, data.words, data.rules, name=player)
+    return sum(game["won"] for game in games) / len(data.words.answers)
 
 
 def minutes(found: Findings) -> Section | None:
@@ -546,8 +595,8 @@ def minutes(found: Findings) -> Section | None:
         rows.append({"run": name, "card": card, **taken})
         curves |= {_curve_name(found, name, what): points for what, points in _curves(found, run).items()}
     text = (
-        "Minutes from the first cell of a stage to its last, loading and the control of GRPO included; the "
-        "curve counts what each model needed, without the control."
+        "Minutes from the opening of a stage's folder, after its imports, to its end, loading and the "
+        "control of GRPO included; the curve counts what each model needed, without the control."
     )
     figures = {"wins_by_minutes": plots_analysis.wins_by_minutes(curves)}
     return Section("What did it take?", text, {"Minutes": rows}, figures) if rows else None

@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wordlelib import params
 from wordlelib.evaluate import sign_flip_p
 
 DRAWS = 10_000  # resamples of a bootstrap
 LEVEL = 0.95
-DIFFERENCE = 0.05  # of win rates that a comparison is asked about unless the reader names another
+# Of win rates (a share), which a comparison is asked about unless the reader names another
+DIFFERENCE = params.BEFORE["05_analysis"]["difference"] / 100
 # Standard normal quantiles of a two-sided test at 5% and of a power of 80%.
 Z_ALPHA, Z_POWER = 1.959964, 0.841621
 

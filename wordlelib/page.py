@@ -13,8 +13,8 @@ from pathlib import Path
 from wordlelib import difficulty, inference, plots, report, svg, sweep_results
 from wordlelib.data import Row, state_row, write_jsonl
 from wordlelib.evaluate import games_file, history_of
+from wordlelib.evaluations import STAGE
 from wordlelib.findings import Findings, Section, found_results, lists, sections, sweep
-from wordlelib.report import STAGE
 from wordlelib.runs import Run, replacing_folder, shown_path, write_text
 from wordlelib.solver import Solver
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from wordlelib import params, players, recipes, report
+from wordlelib import params, players, recipes, reference, report
 from wordlelib.models import ENGINE_SEQUENCES
 from wordlelib.runs import project_path, project_root, read_json, shown_path, write_text
 
@@ -500,7 +500,7 @@ def table(stages: Mapping[str, Parts]) -> str:
 def update_page() -> None:
     """Write the planned figures of all recipes with a known model into the page about recipes."""
     page = project_root() / PAGE
-    write_text(page, report.with_part(page, START, END, _page_part()))
+    write_text(page, reference.with_part(page, START, END, _page_part()))
 
 
 def _page_part() -> str:

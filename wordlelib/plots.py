@@ -34,7 +34,8 @@ PLAYER_COLOURS = {
 SHARES = {"range": [0, 1.08], "tickformat": ".0%"}
 SMOOTH_FROM = 40  # a series with more points is drawn as its running mean over its faint points
 NAMES_DOWN = {"type": "category", "autorange": "reversed"}
-BOUNDS = {"random_consistent": "random-consistent", "optimal": "best possible"}
+FLOOR = "random-consistent"
+BOUNDS = {"random_consistent": FLOOR, "optimal": "best possible"}
 
 
 # Training ---------------------------------------------------------------------------------------
@@ -60,10 +61,16 @@ def validation_wins(rows: Iterable[Row], references: References | None = None) -
         "Games won on validation secrets",
         "games won",
         "Share of games that the model wins on secrets it was not trained on; more training no longer pays "
-        "when this no longer rises. It counts won games, no part credit.",
+        "when this no longer rises. It counts won games, no part credit." + _without_floor(references),
         SHARES,
         references,
     )
+
+
+def _without_floor(references: References | None) -> str:
+    """Said where lines are drawn, and that of the random-consistent player is not among them."""
+    missing = references is not None and not any(name.startswith(FLOOR) for name in references)
+    return f" The floor, a {FLOOR} player, is not known for this run." if missing else ""
 
 
 def reward(rows: Iterable[Row], references: References | None = None) -> Any:
@@ -145,7 +152,8 @@ def refreshed_wins(rows: Iterable[Row], references: References | None = None) ->
         "Games won while training",
         "games won",
         "Games that the policy plays on training secrets while it trains. They are sampled at the "
-        "training temperature, so do not compare them with an evaluation that plays greedily.",
+        "training temperature, so do not compare them with an evaluation that plays greedily."
+        + _without_floor(references),
         SHARES,
         references,
     )

@@ -133,7 +133,8 @@ def calibration(found: Mapping[str, Calibration]) -> Any:
         "share",
         "Of the words spelled out in the thinking, the shares that are in the dictionary, fit all feedback "
         "and are not named twice in a turn; of the turns, those whose guess was listed, and those that "
-        "list every word still possible where no more were left than the model lists at most.",
+        "list every word still possible where no more were left than the model lists at most. Bars stand in "
+        "the order of the legend.",
         x_axis={"type": "category"},
         y_axis=plots.SHARES,
         missing="no words are spelled out in the thinking",
@@ -141,7 +142,7 @@ def calibration(found: Mapping[str, Calibration]) -> Any:
 
 
 def word_map(kinds: Mapping[str, Kind], losses: Mapping[str, float]) -> Any:
-    """Secrets by the commonness of their letters and their neighbours. losses: secret to the share of players
+    """Secrets by the rarity of their letters and their neighbours. losses: secret to the share of players
     that lost it."""
     groups: dict[str, list[str]] = {name: [] for name in SIZES}
     for word, share in losses.items():
@@ -151,16 +152,16 @@ def word_map(kinds: Mapping[str, Kind], losses: Mapping[str, float]) -> Any:
         if words:
             dots = {"mode": "markers", "marker": {"size": SIZES[name], "color": shade}, "text": words}
             x, y = (
-                [100 * kinds[word].commonness for word in words],
+                [100 * kinds[word].letter_commonness for word in words],
                 [kinds[word].neighbours for word in words],
             )
             traces.append({**plots.line_trace(name, x, y, shade, 0), **dots, "hoverinfo": "text"})
     shown = [kinds[word] for word in losses]
-    commonness = [100 * kind.commonness for kind in shown] or [0, 1]
+    commonness = [100 * kind.letter_commonness for kind in shown] or [0, 1]
     return plots.new_figure(
         traces,
         "Where the hard secrets lie",
-        "mean share of the answers that have its letters (%)",
+        "rarity of letters: mean share of the answers that have them (%)",
         "neighbours: answers one letter apart",
         "Each dot is a secret, larger and darker the more players lost it. High up, a pattern such as "
         "_IGHT fits many words; on the left stand rare letters. It is about letters in the list, not about "
@@ -215,7 +216,8 @@ def scoring(rates: Mapping[str, Sequence[Rate]]) -> Any:
         "",
         "share of games, or mean reward",
         "The first group is the strict win rate. All others are the same games, counted as other projects "
-        "count them; the taller the bar beside the strict one, the more the rule flatters.",
+        "count them; the taller the bar beside the strict one, the more the rule flatters. Bars stand in the "
+        "order of the legend.",
         x_axis={"type": "category"},
         y_axis=plots.SHARES,
     )

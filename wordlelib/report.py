@@ -1,56 +1,28 @@
-"""Tables of evaluated runs: on the terminal, as Markdown, and in the README between two markers.
+"""Tables of evaluated runs: on the terminal and as Markdown."""
 
-A run is read from `<run>/04_eval/`: the rules in `config.yaml`, the digest and the flat metrics in
-`metrics.json`, and `games.jsonl` where it is kept (its games must give the metrics again). Runs
-played under different rules never share a table.
-"""
-
-import gzip
-import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from wordlelib import analysis, evaluate, inference, recipes, scoring, sweep_results
-from wordlelib.comparisons import comparison_row, corrected, p_value, recipe_key, with_interval
-from wordlelib.data import CARD, Data, iter_jsonl, played_in
+from wordlelib import analysis, inference, recipes, scoring, sweep_results
+from wordlelib.comparisons import FAMILIES, comparison_row, corrected, p_value, recipe_key, with_interval
+from wordlelib.data import iter_jsonl
 from wordlelib.evaluate import COMPARISONS, games_file
+from wordlelib.evaluations import STAGE, Evaluated, read_runs
 from wordlelib.params import PLAYERS
 from wordlelib.players import FAILED
 from wordlelib.prompts import printable
-from wordlelib.rules import Rules, require_same_rules
-from wordlelib.runs import (
-    finished_stage,
-    read_json,
-    read_yaml,
-    replacing_folder,
-    require_complete_notebook,
-    shown_path,
-    write_text,
-)
+from wordlelib.rules import Rules
+from wordlelib.runs import shown_path
 from wordlelib.solver import POLICIES, solver_for
 
-STAGE = "04_eval"
-START, END = "<!-- results:start -->", "<!-- results:end -->"
 SPLITS = {"all": "All secrets", "heldout": "Held-out secrets", "train": "Training secrets"}
-REFERENCE_TITLE = """# Results of the runs kept here
-
-Every number is read from the files of its folder; `python -m wordlelib report --readme` writes this page,
-and a test fails when the two disagree.
-"""
 SECRETS_SHOWN = 50
 MARKS = {"preplayed": "pre-played turns", "retries": "retries", "discarded": "best of several games"}
-KEPT = (
-    *("*/*.ipynb", "*/*.yaml", "*/*.json", "*/*.csv", "*/log.jsonl", "*/games.jsonl*"),
-    *("*/control/log.jsonl", "*/figures/*.svg"),
-)
-KEPT_OF_TRIALS = ("config.yaml", "environment.json", "metrics.json", "status.json")
-KEPT_OF_COMPARED = ("card.json", "log.jsonl", "games.jsonl*")
-
 SIGNALS = ("03_grpo/frac_reward_zero_std", "03_grpo/top_guess_share")
 EFFECTS_NOTE = (
     "Mean at a value less the mean at the first, over all other settings. Intervals from trials are a "
@@ -61,112 +33,14 @@ EFFECTS_NOTE = (
 FAILURES = "Games of a server that failed, by the reason"
 REASON = 120  # characters of a reason that are shown
 
-UNTRAINED = {"untrained", *POLICIES, "optimal"}  # players that nobody trained
+OPTIMAL_SOURCE = (
+    "best possible play over all {:,} answers of the shipped lists, from an exhaustive search that another "
+    'published (A. Selby, "The best strategies for Wordle", 2022) and that is not proved again here'
+)
+BEST = "optimal"
+UNTRAINED = {"untrained", *POLICIES, BEST}  # players that nobody trained
 
 Row = list[str]
-
-
-class Evaluated(NamedTuple):
-    """One run: its folder, the parameters of its evaluation, rules, flat metrics, the games of each player
-    (none without games.jsonl), and words and split (None without a data card)."""
-
-    folder: Path
-    config: dict[str, Any]
-    rules: Rules
-    metrics: dict[str, Any]
-    games: dict[str, analysis.Games]
-    data: Data | None
-
-    @property
-    def secrets(self) -> list[str]:
-        """The secrets played, sorted."""
-        return sorted({secret for games in self.games.values() for secret in games.secrets()})
-
-
-def read_run(folder: str | Path) -> Evaluated:
-    """Read the evaluation of a run folder.
-
-    Raises ValueError with one sentence that names the file for an unfinished stage, a half-written
-    or missing file, or files that do not belong together.
-    """
-    stage = finished_stage(Path(folder).resolve(), STAGE)
-    for name in ("config.yaml", "metrics.json"):
-        if not (stage / name).is_file():
-            raise ValueError(f"{shown_path(stage / name)} is missing: run notebook {STAGE} again")
-    config, metrics = read_yaml(stage / "config.yaml"), read_json(stage / "metrics.json")
-    if not isinstance(metrics, dict):
-        raise ValueError(f"{shown_path(stage)}/metrics.json holds no metrics: run notebook {STAGE} again")
-    if "rules" not in config:
-        raise ValueError(f"{shown_path(stage)}/config.yaml names no rules: run notebook {STAGE} again")
-    rules = Rules.from_dict(config["rules"])
-    if metrics.get("rules") != rules.digest:
-        raise ValueError(
-            f"{shown_path(stage)}: metrics.json was made under rules {metrics.get('rules')}, but config.yaml "
-            f"gives {rules.digest}: run notebook {STAGE} again"
-        )
-    path = games_file(stage)
-    games = _checked_games(path, rules, metrics) if path else {}
-    return Evaluated(stage.parent, config, rules, metrics, games, _data(stage.parent))
-
-
-def _data(folder: Path) -> Data | None:
-    try:
-        return played_in(folder)
-    except (OSError, ValueError):
-        if _has_card(folder):
-            raise
-        return None
-
-
-def read_runs(folders: Iterable[str | Path]) -> list[Evaluated]:
-    """Runs that may stand in one table. Raises ValueError as `read_run` does, without any run, when the rules
-    of two differ, naming the fields, and when their data cards split the secrets differently."""
-    runs = [read_run(folder) for folder in folders]
-    if not runs:
-        raise ValueError("no run folder is given: name at least one")
-    for run in runs[1:]:
-        where = f"{shown_path(runs[0].folder)} and {shown_path(run.folder)}"
-        require_same_rules(runs[0].rules, run.rules, where)
-    require_same_split([run for run in runs if _has_card(run.folder)])
-    return runs
-
-
-def _has_card(folder: Path) -> bool:
-    return (folder / "01_data_synthesis" / CARD).is_file()
-
-
-def require_same_split(runs: Sequence[Evaluated]) -> None:
-    """Raise ValueError when runs hold out other secrets: one's training secrets would test the other."""
-    if len(runs) < 2:
-        return
-    splits = [played_in(run.folder).split for run in runs]
-    for run, split in zip(runs, splits, strict=True):
-        if any(set(own) != set(theirs) for own, theirs in zip(splits[0], split, strict=True)):
-            raise ValueError(
-                f"{shown_path(runs[0].folder)} and {shown_path(run.folder)} split the secrets differently: "
-                "training secrets of one are held out in the other; compare runs on the same data card"
-            )
-
-
-def _checked_games(path: Path, rules: Rules, metrics: dict[str, Any]) -> dict[str, analysis.Games]:
-    """The games of games.jsonl, once they are seen to give the same metrics; of other games than Wordle none,
-    since they have no letters to analyse."""
-    wordle = rules.game == Rules.game
-    if wordle:
-        groups, measure = analysis.read(path, rules.digest), analysis.summary
-    else:
-        groups, measure = evaluate.by_player(evaluate.read_games(path, rules)), evaluate.summarise
-    named = {key.split("/")[0] for key in metrics if key.endswith("/all/games")} - {"optimal"}
-    if lost := sorted(named - set(groups)):
-        raise ValueError(f"{shown_path(path)} lacks the games of {lost[0]!r}: run notebook {STAGE} again")
-    for player, own in groups.items():
-        for name, value in measure(own).items():
-            if metrics.get(key := f"{player}/all/{name}") != value:
-                raise ValueError(
-                    f"{shown_path(path)} gives {key} = {value}, but metrics.json says {metrics.get(key)}: "
-                    f"run notebook {STAGE} again"
-                )
-    return groups if wordle else {}
 
 
 def terminal_table(paths: Iterable[str | Path], difference: float = inference.DIFFERENCE) -> str:
@@ -175,133 +49,25 @@ def terminal_table(paths: Iterable[str | Path], difference: float = inference.DI
 
     Raises ValueError as `read_run` does, and when the rules of two runs differ, naming the fields.
     """
-    return _report(read_runs(paths), aligned, difference, secrets=True)
+    return tables(read_runs(paths), aligned, difference, secrets=True)
 
 
 def markdown(paths: Iterable[str | Path], difference: float = inference.DIFFERENCE) -> str:
     """The tables of `terminal_table` as Markdown; same errors."""
-    return _report(read_runs(paths), piped, difference, secrets=True)
+    return tables(read_runs(paths), piped, difference, secrets=True)
 
 
-def keep_run(run: str | Path, reference: str | Path) -> Path:
-    """Copy what is evidence of a finished run to `<reference>/<its name>`, and return that folder.
-
-    Kept: executed notebooks, configs, environments, metrics, logs, the data card and traces, games
-    (gzipped), and figures as SVG. Left out: weights, checkpoints, training rows, and the plotting
-    library. A kept run of the same name is replaced. Raises ValueError unless every notebook ran to its
-    end.
-    """
-    source = read_run(run).folder
-    for notebook in source.glob("*/*.ipynb"):
-        require_complete_notebook(notebook)
-    target = Path(reference) / source.name
-    with replacing_folder(target) as temporary:
-        _copy(source, KEPT, temporary)
-        _pack_games(temporary / STAGE)
-    return target
-
-
-def _pack_games(stage: Path) -> None:
-    """Compress the games of an evaluation: text of a model shrinks to a tenth."""
-    games = games_file(stage)
-    if games and games.suffix != ".gz":
-        packed = gzip.compress(games.read_bytes(), mtime=0)  # no time in it: the same games, the same file
-        games.with_name("games.jsonl.gz").write_bytes(packed)
-        games.unlink()
-
-
-def keep_sweep(sweep: str | Path, reference: str | Path) -> Path:
-    """Copy what is evidence of a sweep to `<reference>/<its name>`, and return that folder.
-
-    Kept: its file, table and figures (as SVG), and the configs, environments, metrics and statuses of its
-    trials, failed ones included; and data cards, logs and games (gzipped) where a row is the reference of the
-    others. Notebooks and all else of a trial are kept by `keep_run` on the trial.
-    A kept sweep of the same name is replaced. Raises ValueError for one of which no trial is done.
-    """
-    source = Path(sweep).resolve()
-    sweep_results.best_trial(source)
-    rows = sweep_results.read_table(source)
-    compared = KEPT_OF_COMPARED if sweep_results.reference_rows(rows) else ()
-    patterns = [f"{row['trial']}/*/{name}" for row in rows for name in (*KEPT_OF_TRIALS, *compared)]
-    target = Path(reference) / source.name
-    with replacing_folder(target) as temporary:
-        _copy(source, ("sweep.yaml", sweep_results.TABLE, "figures/*.svg", *patterns), temporary)
-        for stage in temporary.glob(f"*/{STAGE}"):
-            _pack_games(stage)
-    return target
-
-
-def _copy(source: Path, patterns: Iterable[str], target: Path) -> None:
-    """Copy the files that match to the same places in another folder; links become what they point to."""
-    for path in sorted(path for pattern in patterns for path in source.glob(pattern)):
-        copy = target / path.relative_to(source)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copy)
-
-
-def update_readme(readme: str | Path, reference: str | Path) -> None:
-    """Put a short table of all runs under the folder `reference` between the two markers of a README, and
-    the full ones into `<reference>/README.md`.
-
-    Runs under the same rules share a table; each row names its folder and the command that repeats
-    it. Raises ValueError as `read_run` does, and when a marker is missing.
-    """
-    for page, text in _pages(Path(readme), Path(reference)).items():
-        write_text(page, text)
-
-
-def check_readme(readme: str | Path, reference: str | Path) -> None:
-    """Raise ValueError unless the README and the page of full tables say what the files say."""
-    for page, text in _pages(Path(readme), Path(reference)).items():
-        if not page.is_file() or page.read_text(encoding="utf-8") != text:
-            raise ValueError(
-                f"{shown_path(page)} and the files under {shown_path(reference)} disagree: "
-                "update it with `python -m wordlelib report --readme`"
-            )
-
-
-def _pages(readme: Path, reference: Path) -> dict[Path, str]:
-    """The README with its short table, and the page of full tables beside the runs."""
-    groups = _reference_runs(reference)
-    short = "\n\n".join(map(_summary, groups)) or "No reference run is kept yet."
-    full = "\n\n".join(_report(runs, piped, commands=True) for runs in groups)
-    pages = {readme: with_part(readme, START, END, short)}
-    return pages | ({reference / "README.md": f"{REFERENCE_TITLE}\n{full}\n"} if groups else {})
-
-
-def with_part(path: str | Path, start: str, end: str, body: str) -> str:
-    """The text of a page with `body` between its markers; raises ValueError when one is missing."""
-    text = Path(path).read_text(encoding="utf-8")
-    before, started, rest = text.partition(start)
-    _, ended, after = rest.partition(end)
-    if not (started and ended):
-        raise ValueError(f"{shown_path(path)} lacks the markers {start} and {end}")
-    return f"{before}{start}\n{body}\n{end}{after}"
-
-
-def _reference_runs(reference: Path) -> list[list[Evaluated]]:
-    """The kept runs, those under the same rules together."""
-    groups: dict[str, list[Evaluated]] = {}
-    for stage in sorted(reference.glob(f"**/{STAGE}")):
-        if sweep_results.is_sweep(stage.parent.parent):
-            continue  # its trials have a table of their own
-        run = read_run(stage.parent)
-        groups.setdefault(run.rules.digest, []).append(run)
-    return list(groups.values())
-
-
-def _summary(runs: Sequence[Evaluated]) -> str:
+def short(runs: Sequence[Evaluated]) -> str:
     """One table of all and held-out secrets, whose rows point to their folder and command; paired tests."""
     loss = _loss_title(runs[0].rules)
     header = ["player", "wins, all", "95% interval", loss, "non-words"]
     header += ["wins, held out", "95% interval", loss, "run"]
     rows = []
-    for number, run in enumerate(runs, 1):
-        for player in players(run, "all"):
-            everything, unseen = _row(run, player, "all"), _row(run, player, "heldout")
-            shown = [everything[name] for name in ("player", "wins", "95% interval", loss, "non-words")]
-            shown += [unseen[name] for name in ("wins", "95% interval", loss)]
-            rows.append([*shown, f"[{number}]"])
+    for run, player in _lines(runs, "all"):
+        everything, unseen = _row(run, player, "all"), _row(run, player, "heldout")
+        shown = [everything[name] for name in ("player", "wins", "95% interval", loss, "non-words")]
+        shown += [unseen[name] for name in ("wins", "95% interval", loss)]
+        rows.append([*shown, "–" if player == BEST else f"[{runs.index(run) + 1}]"])
     commands = [
         f"- [{number}] `{shown_path(run.folder)}`, repeated by `{recipes.command(run.folder)}`"
         for number, run in enumerate(runs, 1)
@@ -311,7 +77,7 @@ def _summary(runs: Sequence[Evaluated]) -> str:
     return "\n\n".join([*blocks, "\n".join(remarks(runs))]).rstrip()
 
 
-def _report(
+def tables(
     runs: Sequence[Evaluated],
     table: Callable[[list[Row]], str],
     difference: float = inference.DIFFERENCE,
@@ -320,15 +86,15 @@ def _report(
 ) -> str:
     """Rules, one table a split, paired tests. secrets: list them, show training secrets apart, and compare
     players of different runs. commands: add a column."""
-    repeat = {run.folder: {"repeat with": f"`{recipes.command(run.folder)}`"} for run in runs if commands}
+    repeat = {run.folder: f"`{recipes.command(run.folder)}`" for run in runs if commands}
     forgone = {run.folder: _forgone(run) for run in runs}
     blocks = [rules_line(runs[0].rules)]
     for split, title in SPLITS.items():
         rows = [
-            _row(run, player, split, forgone[run.folder]) | repeat.get(run.folder, {})
-            for run in runs
+            _row(run, player, split, forgone[run.folder])
+            | ({"repeat with": "–" if player == BEST else repeat[run.folder]} if commands else {})
+            for run, player in _lines(runs, split)
             if secrets or split != "train"
-            for player in players(run, split)
         ]
         if rows:
             blocks.append(f"{title}:\n\n{_table_of(rows, table)}")
@@ -375,10 +141,15 @@ def cell(text: str) -> str:
 
 
 def players(run: Evaluated, split: str) -> list[str]:
-    """The players with games in `split`, in the order of the stages; best possible play comes last."""
-    found = {key.split("/")[0] for key in run.metrics if key.endswith(f"/{split}/win_rate")}
-    others = sorted(found - {*PLAYERS, "optimal"})
-    return [name for name in (*PLAYERS, *others, "optimal") if name in found]
+    """The players with games in `split`, in the order of the stages."""
+    found = {key.split("/")[0] for key in run.metrics if key.endswith(f"/{split}/win_rate")} - {BEST}
+    return [name for name in (*PLAYERS, *sorted(found - {*PLAYERS})) if name in found]
+
+
+def _lines(runs: Sequence[Evaluated], split: str) -> list[tuple[Evaluated, str]]:
+    """The players of all runs; best possible play, which is the same for all of them, comes once and last."""
+    best = [(run, BEST) for run in runs if f"{BEST}/{split}/win_rate" in run.metrics]
+    return [*((run, player) for run in runs for player in players(run, split)), *best[:1]]
 
 
 def _row(
@@ -390,10 +161,11 @@ def _row(
     def value(name: str) -> float | None:
         return run.metrics.get(f"{player}/{split}/{name}")
 
-    low = value("win_rate_low")
+    known = player == BEST  # a constant, which no games of a run gave
+    low = None if known else value("win_rate_low")
     return {
         "player": player + marks({name: value(name) for name in MARKS}),
-        "games": _number(value("games"), ","),
+        "games": "–" if known else _number(value("games"), ","),
         "wins": _number(value("win_rate"), ".1%"),
         "95% interval": "–" if low is None else f"{low:.1%} to {value('win_rate_high'):.1%}",
         "guesses (won)": _number(value("mean_guesses_won"), ".2f"),
@@ -403,7 +175,7 @@ def _row(
         "malformed": _number(value("malformed_share"), ".1%"),
         "non-words": _number(value("nonword_share"), ".1%"),
         "inconsistent": _number(value("inconsistent_share"), ".1%"),
-        "folder": shown_path(run.folder),
+        "folder": "–" if known else shown_path(run.folder),
     }
 
 
@@ -412,7 +184,7 @@ def above_the_best(run: Evaluated, player: str, split: str) -> str:
     secrets were played."""
     own, best = (
         {name: run.metrics.get(f"{key}/{name}") for name in ("games", "mean_guesses_loss7")}
-        for key in (f"{player}/{split}", "optimal/all")
+        for key in (f"{player}/{split}", f"{BEST}/all")
     )
     if split != "all" or None in (own | best).values() or own["games"] != best["games"]:
         return "–"
@@ -456,9 +228,8 @@ def _paired(runs: Sequence[Evaluated], splits: Iterable[str], difference: float)
     """The paired tests of all runs below a line that says what they are; nothing where none was made."""
     lines = [line for run in runs for line in _paired_lines(run, splits, difference)]
     said = (
-        "Paired on the same secrets, with bootstrap 95% intervals; p-values are corrected by Holm's method "
-        "for the tests of a run on them. Asked is whether wins differ by "
-        f"{inference.points(difference)} or more:"
+        f"Paired on the same secrets, with bootstrap 95% intervals; {FAMILIES} Asked is whether wins differ "
+        f"by {inference.points(difference)} or more:"
     )
     return [said, "\n".join(lines)] if lines else []
 
@@ -466,7 +237,7 @@ def _paired(runs: Sequence[Evaluated], splits: Iterable[str], difference: float)
 def _paired_lines(run: Evaluated, splits: Iterable[str], difference: float) -> list[str]:
     """What GRPO changed against its comparisons on the same secrets, one line a pair and split.
 
-    The p-values are corrected by Holm's method for the tests of their split.
+    The p-values are corrected for their family (`comparisons.FAMILIES`): these tests on one split.
     """
     lines = []
     for split in splits:
@@ -486,17 +257,15 @@ def _paired_lines(run: Evaluated, splits: Iterable[str], difference: float) -> l
 
 
 def _paired_test(run: Evaluated, player: str, other: str, split: str) -> inference.Comparison | None:
-    """One paired comparison as its metrics say it, None where it was not made; the interval of guesses needs
-    the games."""
+    """One paired comparison, None where it was not made: of the games, or where they are not kept as the
+    metrics say it, without the interval of guesses."""
     prefix = f"{player}/{split}/vs_{other}_"
     test = {k.removeprefix(prefix): v for k, v in run.metrics.items() if k.startswith(prefix)}
     if not test:
         return None
     own, theirs = (_part(run, run.games.get(name), split) for name in (player, other))
     if own is not None and theirs is not None:
-        interval = analysis.paired(own, theirs).guesses_interval
-    else:
-        interval = None
+        return analysis.paired(own, theirs)
     gained, lost, games = test["wins_gained"], test["wins_lost"], run.metrics[f"{player}/{split}/games"]
     return inference.Comparison(
         games,
@@ -506,7 +275,7 @@ def _paired_test(run: Evaluated, player: str, other: str, split: str) -> inferen
         inference.mean_interval([1] * gained + [-1] * lost + [0] * (games - gained - lost)),
         test["wins_p"],
         test["guesses_change"],
-        interval,
+        None,
         test["guesses_p"],
     )
 
@@ -567,16 +336,30 @@ def _scoring_lines(run: Evaluated) -> list[str]:
 
 
 def remarks(runs: Sequence[Evaluated]) -> list[str]:
-    """Lines on what tables of these runs hide: other temperatures, teachers that favour held-out words, and
-    models that were not trained here."""
-    warm = {shown_path(run.folder): run.config.get("temperature") for run in runs}
-    lines = [
-        line for run in runs for line in (*_usage_lines(run), *_stranger_lines(run), *_favoured_lines(run))
-    ]
-    if len({*warm.values()} - {None}) > 1:
-        told = ", ".join(f"{_number(value, 'g')} in {folder}" for folder, value in warm.items())
-        lines.insert(0, f"- Players were sampled at different temperatures: {told} (0 is greedy decoding).")
+    """Lines on what tables of these runs hide: sampling of models that differs, teachers that favour held-out
+    words, models that were not trained here, and a known constant among the players."""
+    lines = []
+    if told := _unlike(runs, "temperature"):
+        lines.append(f"- Players were sampled at different temperatures: {told} (0 is greedy decoding).")
+    if told := _unlike(runs, "max_completion_length"):
+        lines.append(
+            f"- Answers of models were cut off at different lengths, in tokens: {told}. One that is cut off "
+            "before its guess is a malformed turn, so a shorter limit may cost games."
+        )
+    for run in runs:
+        lines += [*_usage_lines(run), *_stranger_lines(run), *_favoured_lines(run)]
+    if best := next((n for run in runs if (n := run.metrics.get(f"{BEST}/all/games"))), None):
+        lines.append(f"- optimal is a known constant and no sample: {OPTIMAL_SOURCE.format(best)}.")
     return lines
+
+
+def _unlike(runs: Sequence[Evaluated], name: str) -> str:
+    """The values of a parameter of the evaluation by run, where those of runs with models differ."""
+    asked = [run for run in runs if any(player not in POLICIES for player in run.games)]
+    values = {shown_path(run.folder): run.config.get(name) for run in asked}
+    if len({*values.values()} - {None}) < 2:
+        return ""
+    return ", ".join(f"{_number(value, 'g')} in {folder}" for folder, value in values.items())
 
 
 def _stranger_lines(run: Evaluated) -> list[str]:
@@ -611,8 +394,8 @@ def _usage_lines(run: Evaluated) -> list[str]:
         f"- endpoint in {shown_path(run.folder)} is {cell(str(used['model']))}: a game took "
         f"{_number(used['prompt_tokens_per_game'], ',.0f')} prompt and "
         f"{_number(used['completion_tokens_per_game'], ',.0f')} completion tokens and "
-        f"{used['seconds_per_game']:,.1f} s; {used['requests']:,} requests with {used['retries']:,} retries; "
-        f"failed games, which count as lost: {used['failed_games']:,}."
+        f"{used['seconds_per_game']:,.1f} s of requests; {used['requests']:,} requests with "
+        f"{used['retries']:,} retries; failed games, which count as lost: {used['failed_games']:,}."
     ]
 
 

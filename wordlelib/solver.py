@@ -19,7 +19,7 @@ Key = tuple[tuple[str, str], ...]  # guess and feedback of each valid turn
 
 # Guesses that the best possible strategy needs over all answers, by the hashes of the two lists
 # (answers, allowed): all guesses allowed, official hard mode, guesses from the answers only. Known from
-# exhaustive searches that others published; they are not proved again here.
+# an exhaustive search (A. Selby, "The best strategies for Wordle", 2022); they are not proved again here.
 OPTIMAL_TOTALS = {
     (
         "f40e47975cf360ff9febe7d49c8e285054d8fa3fb9644cea575922060951d6ee",

@@ -5,6 +5,7 @@ a code host shows these pictures of a few kilobytes instead, without any script 
 """
 
 import math
+import textwrap
 from collections.abc import Callable, Iterable
 from html import escape
 from typing import Any, NamedTuple
@@ -142,7 +143,10 @@ def _frame(x_axis: Axis, y_axis: Axis, layout: dict, left: float, right: float, 
     for x, text in x_axis.ticks:
         if not x_axis.step:
             parts.append(element("path", d=_path([(x, TOP), (x, bottom)]), stroke=GRID))
-        parts.append(label(x, bottom + 18, text, fill=FAINT, text_anchor="middle"))
+        # names that are wider than their place go on below
+        width = int(x_axis.step / LETTER) or len(text)
+        for row, words in enumerate(textwrap.wrap(text, max(width, 1), break_long_words=False)):
+            parts.append(label(x, bottom + 18 + 14 * row, words, fill=FAINT, text_anchor="middle"))
     parts.append(
         element("path", d=_path([(left, TOP), (left, bottom), (right, bottom)]), stroke=FAINT, fill="none")
     )

@@ -1,0 +1,116 @@
+"""Runs that are kept, and the README that must agree with their files."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from conftest import ROOT
+from test_report import RULES, make_data, make_run, table_rows
+
+from wordlelib.evaluate import read_games
+from wordlelib.reference import END, START, check_readme, keep_run, update_readme
+from wordlelib.report import markdown
+from wordlelib.runs import write_json
+
+
+@pytest.fixture
+def readme(tmp_path):
+    path = tmp_path / "README.md"
+    path.write_text(f"# Title\n\n{START}\nold\n{END}\n\nThe rest.\n")
+    return path
+
+
+def test_the_readme_is_filled_between_its_markers_and_nowhere_else(tmp_path, readme):
+    """Each row points to its folder and the command that repeats it; a second update changes nothing."""
+    make_run(tmp_path / "reference" / "cpu-demo")
+    make_run(tmp_path / "reference" / "mine", replace(RULES, turns=7), names=["seven_turns"])
+    update_readme(readme, tmp_path / "reference")
+    text = readme.read_text()
+    assert text.startswith(f"# Title\n\n{START}\nRules ") and text.endswith(f"\n{END}\n\nThe rest.\n")
+    [row] = [line for line in text.splitlines() if line.startswith("| greedy |")]
+    assert row.startswith("| greedy | 60.0% |") and row.endswith("| [1] |")
+    assert row.count("%") == 7, "all and held-out secrets in one row"
+    folder = tmp_path / "reference" / "cpu-demo"
+    command = "`python -m wordlelib run --recipe cpu-demo --out results/cpu-demo --stages 04_eval`"
+    assert f"- [1] `{folder}`, repeated by {command}\n" in text
+    [seven] = [line for line in text.splitlines() if line.startswith("| seven_turns |")]
+    assert seven.endswith("| [1] |") and command.replace("results/cpu-demo", "results/mine") in text
+    assert text.count("Rules ") == 2, "other rules, another table"
+    full = (tmp_path / "reference" / "README.md").read_text().splitlines()
+    rows = [line for line in full if line.startswith("| greedy |")]
+    assert len(rows) == 2 and all(str(folder) in line and command in line for line in rows)
+    check_readme(readme, tmp_path / "reference")
+    update_readme(readme, tmp_path / "reference")
+    assert readme.read_text() == text
+
+
+def test_the_full_page_counts_the_same_games_by_the_rules_of_others(tmp_path, readme):
+    """Trained players alone, and no pool of training secrets without the data card that names them."""
+    make_run(tmp_path / "reference" / "run")
+    update_readme(readme, tmp_path / "reference")
+    text = (tmp_path / "reference" / "README.md").read_text()
+    part = text.partition("scoring rules of others:\n\n")[2].splitlines()
+    assert [line.split()[1] for line in part] == ["sft", "grpo", "Farthest"]
+    assert "*strict* 30.0%, *credit above 0*" in part[0] and "training secrets" not in part[0]
+
+
+def test_a_readme_that_disagrees_with_the_files_is_found(tmp_path, readme):
+    run = make_run(tmp_path / "reference" / "cpu-demo")
+    with pytest.raises(ValueError, match="disagree: update it with"):
+        check_readme(readme, tmp_path / "reference")
+    update_readme(readme, tmp_path / "reference")
+    (run / "04_eval" / "games.jsonl").unlink()
+    metrics = run / "04_eval" / "metrics.json"
+    changed = json.loads(metrics.read_text()) | {"grpo/all/win_rate": 0.99}
+    write_json(metrics, changed)
+    with pytest.raises(ValueError, match="disagree"):
+        check_readme(readme, tmp_path / "reference")
+
+
+def test_a_readme_without_runs_says_so(tmp_path, readme):
+    update_readme(readme, tmp_path / "reference")
+    assert "No reference run is kept yet." in readme.read_text()
+
+
+@pytest.mark.parametrize("text", ["", START, END, f"{END}\n{START}"])
+def test_a_readme_without_both_markers_is_refused(tmp_path, text):
+    path = tmp_path / "README.md"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="lacks the markers"):
+        update_readme(path, tmp_path)
+    assert path.read_text() == text
+
+
+def test_a_kept_run_has_what_the_tables_need_and_neither_weights_nor_rows(tmp_path):
+    run = make_run(tmp_path / "mine")
+    for name in ("02_sft/model/model.safetensors", "02_sft/log.jsonl", "02_sft/figures/loss.svg"):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text("{}")
+    (run / "02_sft" / "figures" / "loss.html").write_text("{}")
+    make_data(run)
+    (tmp_path / "reference" / "mine").mkdir(parents=True)
+    (tmp_path / "reference" / "mine" / "old.json").write_text("{}")
+    kept = keep_run(run, tmp_path / "reference")
+    names = {path.relative_to(kept).as_posix() for path in kept.glob("**/*") if path.is_file()}
+    assert {"02_sft/log.jsonl", "02_sft/figures/loss.svg", "01_data_synthesis/card.json"} <= names
+    assert not names & {"02_sft/model/model.safetensors", "01_data_synthesis/sft.jsonl", "old.json"}
+    assert "02_sft/figures/loss.html" not in names
+    before, after = (table_rows(markdown([folder]), "All secrets")["grpo"] for folder in (run, kept))
+    assert {**after, "folder": ""} == {**before, "folder": ""}
+    assert read_games(kept / "04_eval" / "games.jsonl.gz") == read_games(run / "04_eval" / "games.jsonl")
+    assert "04_eval/games.jsonl" not in names
+    (again := tmp_path / "again").mkdir()
+    packed = keep_run(kept, again) / "04_eval" / "games.jsonl.gz"
+    assert packed.read_bytes() == (kept / "04_eval" / "games.jsonl.gz").read_bytes()
+
+
+def test_an_unfinished_run_is_not_kept(tmp_path):
+    run = make_run(tmp_path / "mine")
+    write_json(run / "04_eval" / "status.json", {"status": "running"})
+    with pytest.raises(ValueError, match="04_eval"):
+        keep_run(run, tmp_path / "reference")
+    assert not (tmp_path / "reference").exists()
+
+
+def test_the_readme_says_what_the_reference_runs_say():
+    check_readme(ROOT / "README.md", ROOT / "results" / "reference")
