@@ -12,7 +12,7 @@ from wordlelib.prompts import parse_guess
 from wordlelib.rules import Rules
 
 
-def _for_short(function: Callable) -> Callable:
+def for_short(function: Callable) -> Callable:
     """Results kept by text, for texts that recur: long ones do not, and would fill the memory."""
     kept = lru_cache(maxsize=1 << 16)(function)
     return wraps(function)(lambda text, *rest: (kept if len(text) <= 80 else function)(text, *rest))
@@ -28,13 +28,13 @@ _COMPACT = (("BX_", "Y", "G"), ("⬛⬜", "🟨", "🟩"), ("0", "1", "2"))
 LINE = re.compile(r"^[ \t]*(?:guess|round|attempt|turn)[ \t]*#?(\d+)[ \t]*:(.+)$", re.I | re.M)
 
 
-@_for_short
+@for_short
 def as_word(text: str, length: int, alphabet: str) -> str | None:
     """A guess in lower case by the rule of `parse_guess`, None when it is no string of the alphabet."""
     return None if "<" in text else parse_guess(f"<guess>{text}</guess>", length, alphabet).guess
 
 
-@_for_short
+@for_short
 def read_feedback(text: str, length: int) -> tuple[str | None, str] | None:
     """Letters (None where not written) and feedback over B, Y, G of one guess; None for no known notation.
 
@@ -90,7 +90,7 @@ def invalid_turn(body: str, rules: Rules) -> Turn | None:
     return None
 
 
-@_for_short
+@for_short
 def _told_turn(body: str, rules: Rules) -> Turn:
     """The turn of what follows `Guess 1:`."""
     if turn := invalid_turn(body, rules):
@@ -119,7 +119,7 @@ def text_history(text: str, rules: Rules) -> History:
     return tuple(_told_turn(body.strip(), rules) for _, body in lines)
 
 
-@_for_short
+@for_short
 def _scored_turn(guess: str, feedback: str, rules: Rules) -> Turn:
     guess = _guess(guess, rules)
     return Turn(guess, colours(feedback, guess, rules) if feedback else "")
