@@ -324,10 +324,10 @@ def _filled(row: Row, known: frozenset[str]) -> set[str]:
 
 def _unread(row: Row, known: frozenset[str]) -> set[str]:
     """The names of columns, and of keys within messages and turns, that hold something nobody reads."""
-    names = _filled(row, known)
+    names = set() if row.keys() <= known else _filled(row, known)
     for name, value in row.items():
-        for part in value if name in known and isinstance(value, list) else ():
-            if isinstance(part, dict):
+        for part in value if isinstance(value, list) and name in known else ():
+            if isinstance(part, dict) and not part.keys() <= PARTS:
                 names.update(f"{name}.{key}" for key in _filled(part, PARTS))
     return names
 

@@ -125,12 +125,15 @@ def _scored_turn(guess: str, feedback: str, rules: Rules) -> Turn:
     return Turn(guess, colours(feedback, guess, rules) if feedback else "")
 
 
+_LEGAL = (["ok", "ok"], [])  # what follows guess and feedback in a list
+
+
 def _turn(value: object, rules: Rules) -> Turn:
     """A turn as a guess, as [guess, feedback, …] or as an object; feedback "" where it is not given."""
     if isinstance(value, str):
         return Turn(_guess(value, rules), "")
     if isinstance(value, list) and 2 <= len(value) <= len(Turn._fields):
-        if value[2:] in ([], ["ok", "ok"]) and isinstance(value[0], str) and isinstance(value[1], str):
+        if value[2:] in _LEGAL and isinstance(value[0], str) and isinstance(value[1], str):
             return _scored_turn(value[0], value[1], rules)  # by far the most: kept, since turns recur
         value = dict(zip(Turn._fields, value, strict=False))
     if not isinstance(value, dict):

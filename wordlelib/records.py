@@ -255,6 +255,18 @@ def over(history: History, rules: Rules) -> bool:
     return len(history) >= rules.turns or (bool(history) and history[-1].feedback == CORRECT * rules.length)
 
 
+def finished(record: Record, words: Words, rules: Rules) -> History:
+    """The turns of a record that ends a game of a known secret, its completion as the last one; else none."""
+    if not record.secret:
+        return ()
+    if record.completion is not None and len(record.history) + 1 < rules.turns:
+        # most rows, and a turn costs a tenth of the check
+        if parse_guess(record.completion, rules.length, rules.alphabet).guess != record.secret:
+            return ()
+    turns = game_turns(record, words, rules)
+    return turns if over(turns, rules) else ()
+
+
 def game_turns(record: Record, words: Words, rules: Rules) -> History:
     """The turns of a record with a secret, its completion as the last one."""
     if record.completion is None:
