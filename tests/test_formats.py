@@ -697,7 +697,7 @@ def test_any_record_comes_back_from_any_form_that_holds_it(record, form):
         assert record.completion is None or form == "predibase"
         return
     back = formats._record(1, row, formats.detect(row), RULES)
-    [state] = formats._states(formats.checker(WORDS, RULES, formats.Report(""))(back), "chat", RULES)
+    [state] = formats._states(formats.checker(WORDS, RULES, formats.Report(""), {})(back), "chat", RULES)
     assert game(state)[:2] == game(record)[:2] and (state.completion or None) == record.completion
 
 

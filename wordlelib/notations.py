@@ -19,15 +19,8 @@ def for_short(function: Callable) -> Callable:
     return wraps(function)(lambda text, *rest: (kept if len(text) <= 80 else function)(text, *rest))
 
 
-_NAMES = {
-    "absent": "B",
-    "gray": "B",
-    "grey": "B",
-    "present": "Y",
-    "yellow": "Y",
-    "correct": "G",
-    "green": "G",
-}
+_NAMES = {"absent": "B", "gray": "B", "grey": "B", "present": "Y", "yellow": "Y"}
+_NAMES |= {"correct": "G", "green": "G"}
 _NAME = "|".join(_NAMES)
 _SPELLED = re.compile(
     rf"(?<![^\W\d_])([^\W\d_])\s?(\((?:.|{_NAME})\)|[:=]\s?(?:{_NAME})\b|[-?!](?=\s|$))", re.I

@@ -272,10 +272,9 @@ def finished(record: Record, words: Words, rules: Rules) -> History:
     """The turns of a record that ends a game of a known secret, its completion as the last one; else none."""
     if not record.secret:
         return ()
-    if record.completion is not None and len(record.history) + 1 < rules.turns:
-        # most rows, and a turn costs a tenth of the check
-        if parse_guess(record.completion, rules.length, rules.alphabet).guess != record.secret:
-            return ()
+    early = record.completion is not None and len(record.history) + 1 < rules.turns
+    if early and parse_guess(record.completion, rules.length, rules.alphabet).guess != record.secret:
+        return ()  # most rows, and a turn costs a tenth of the check
     turns = game_turns(record, words, rules)
     return turns if over(turns, rules) else ()
 

@@ -96,16 +96,23 @@ _HAS_NOT = rf"{_WORD} (?:{_DOES_NOT}|{_NEVER}) (?:have|contain|include) (?:an? |
 _BARE_NO = r"(?:^ ?|(?<=[,(:-] )|(?<=\b(?:and|but) )|(?<=\bso )|(?<=\bthat )|(?<=\bbecause ))no "
 _AFTER_A = rf"(?P<letters>(?<=\ba ){_ALONE}|{_LETTER})"
 _ONE = rf"(?:an? )?{_AFTER_A}(?! ?[,/] ?{_ALONE}(?! (?:is|must|can)))"  # not "R, S or T"
+_MARKED_AS = r"(?:(?P<marked>absent|gr[ae]y)|(?P<coloured>present|yellow|green|correct))"
 _PATTERNS = {
     "subject": rf"{_COPY}(?P<letters>{_LETTER}(?= is)|{_ALL_OF}(?! is)) (?:{_IS}|{_IS_NEVER}){_SURELY} "
     rf"(?:{_TOLD})",
     "place": rf"{_ONE_PLACE} ?(?:\b(?:is|must be|has to be){_NOT} |(?P<never>{_NEVER} be )|=) ?{_ONE}",
     "edge": rf"{_WORD} (?:must )?(?:(?P<first>start|begin)|(?P<last>end))s? with {_ONE}",
-    "has no": rf"(?P<absent>{_THERE_IS} no |{_HAS_NOT}|{_BARE_NO}){_COPY}(?P<letters>{_NONE_OF})",
-    "has": rf"(?P<present>{_THERE_IS}) (?:an? )?{_COPY}{_AFTER_A}",
+    "has no": rf"(?P<absent>{_THERE_IS} no |{_HAS_NOT}|{_BARE_NO}){_COPY}(?P<letters>{_NONE_OF})"
+    rf"(?: {_IN_WORD})?",
+    "has": rf"(?P<present>{_THERE_IS}) (?:an? )?{_COPY}{_AFTER_A}(?: {_IN_WORD})?",
     "neither": rf"(?P<absent>neither|none of(?: the letters)?) (?P<letters>{_ANY_OF}) "
     rf"(?:is|are|appears?) (?:present|{_IN_WORD})",
-    "label": rf"\b(?:(?P<absent>absent|eliminated|not in {_WORD})|(?P<marked>gr[ae]y)|"
+    "was": rf"(?P<letters>{_ALL_OF}) (?:was|were){_SURELY} (?:marked )?{_MARKED_AS}",
+    # "G: green, Y: yellow, B: absent" says how feedback is written.
+    "by letter": rf"(?P<letters>{_LETTER}(?<![bgyx])) ?: ?{_MARKED_AS}",
+    "ruled out": rf"(?:^ ?|(?<=[,(:-] )|(?<=\bso )|\b(?:we|i|this|that|we can|i can|(?:i|we) have|feedback) )"
+    rf"(?P<absent>rule[sd]? out) (?P<letters>{_ANY_OF})",
+    "label": rf"\b(?:(?P<absent>absent|eliminated|excluded|ruled out|not in {_WORD})|(?P<marked>gr[ae]y)|"
     rf"(?P<present>present|yellow|green|(?<!not )in {_WORD}))(?: letters?)? ?[:=] ?(?P<letters>{_LISTED})",
 }
 _CLAIMS = {
@@ -122,16 +129,22 @@ _SIGNS = {
     "has no": ("no", "n't", "n’t"),
     "has": ("there", "has", "have", "contain", "include"),
     "neither": ("neither", "none"),
+    "was": (" was ", " were "),
+    "by letter": (":",),
+    "ruled out": ("out",),
     "label": (":", "="),
 }
 _LAST_LETTER = re.compile(
     r"[\W_][^\W\d_](?![^\W_])['\"`’”]{0,3}(?: ?(?:$|[.,;:!?)\]\"…–—(-])| (?:and|but|so|because|since|while|"
-    r"though|although|too|also|yet|as well|either|anymore|anywhere|somewhere|now|therefore|thus|hence|is|are|goe?s?|"
-    r"belongs?|appears?|stays|sits|must|ha(?:s|ve) to|can|cannot|do|does)(?:n['’]t)?\b)",
+    r"though|although|too|also|yet|as well|either|anymore|anywhere|somewhere|now|therefore|thus|hence|in the|"
+    r"part of|is|are|was|were|goe?s?|belongs?|appears?|stays|sits|must|ha(?:s|ve) to|can|cannot|do|does)"
+    r"(?:n['’]t)?\b)",
     re.IGNORECASE,
 )
 
-_OF_ANY_WORD = (_CLAIMS["has"], _CLAIMS["has no"])  # said of a candidate as well
+_BY_LETTER = _CLAIMS["by letter"]
+# What may be said of another word too, which its line names.
+_OF_A_WORD = (*(_CLAIMS[name] for name in ("has", "has no", "was", "ruled out")), _BY_LETTER)
 _SINGLE = re.compile(r"(?<![^\W_])[^\W\d_](?![^\W_])")
 
 _ANY_WORD = re.compile(r"[^\W\d_]{2}")
@@ -170,20 +183,27 @@ def claims(text: str, guesses: Set[str]) -> Iterator[Claim]:
     """The statements of a text about the secret, in order; total on any text, and none without `guesses`.
 
     guesses: those made so far, in lower case. Where a sentence names one, or its line another word before,
-    what is said of places may be said of that word, and is left out.
+    what is said of places may be said of that word, and is left out; `A: absent` after any other word.
     """
     length = len(next(iter(guesses), ""))
     text = text.replace("*", "")  # without the marks of **emphasis**
     if not length or not _ANY_WORD.search(text):
         return  # letters alone, as in words spelled out, claim nothing
+    before, other_before = [], False
     for line in text.split("\n"):
         line, other = " ".join(line.split()), False
         for sentence in _SENTENCE.findall(line) if _LAST_LETTER.search(f" {line}") else ():
             named = _named(sentence, length)
             other |= not named <= guesses
-            for claim, of_any_word in _read(sentence) if _LAST_LETTER.search(f" {sentence}") else ():
-                if not (of_any_word and (named or other or _OF_A_GUESS.search(sentence))):
+            for claim, pattern in _read(sentence) if _LAST_LETTER.search(f" {sentence}") else ():
+                if pattern is _BY_LETTER:
+                    other_before |= any(not _named(said, length) <= guesses for said in before)
+                    before.clear()
+                    other |= other_before
+                near = named or other or _OF_A_GUESS.search(sentence)
+                if not (near and (claim.places or pattern in _OF_A_WORD)):
                     yield claim
+        before.append(line)
 
 
 def _named(sentence: str, length: int) -> set[str]:
@@ -197,8 +217,8 @@ def _named(sentence: str, length: int) -> set[str]:
 
 
 @for_short
-def _read(sentence: str) -> list[tuple[Claim, bool]]:
-    """What a sentence states, and of each whether it may be said of another word than the secret."""
+def _read(sentence: str) -> list[tuple[Claim, re.Pattern]]:
+    """What a sentence states, and the pattern by which it does."""
     if sentence.endswith("?"):
         return []
     found, rest, end, small = [], list(sentence), 0, sentence.lower()
@@ -222,7 +242,7 @@ def _read(sentence: str) -> list[tuple[Claim, bool]]:
         if _DENIED.search(before) or _ONE_COPY.search(before):
             continue
         if claim := _claim(match):
-            stated.append((claim, bool(claim.places) or match.re in _OF_ANY_WORD))
+            stated.append((claim, match.re))
     return stated
 
 
