@@ -587,6 +587,7 @@ def test_damaged_lines_are_left_out_and_the_next_is_read(line, message, tmp_path
         ("a.jsonl", b"\n\r\n", "there are no rows in it"),
         ("a.csv", b"", "there are no rows in it"),
         ("a.csv", b"secret,turn,guess,feedback\n", "there are no rows in it"),
+        ("a.csv", b"prompt,prompt,completion\na,b,c\n", "two columns have the name 'prompt'"),
         ("a.csv", b"secret,turn,guess,feedback\n\xff,1,crane,\n", "not a UTF-8 text file"),
         ("a.txt", b"crane", "use .jsonl, .jsonl.gz, .parquet, .csv or a folder"),
         ("a.csv.gz", b"crane", "use .jsonl, .jsonl.gz, .parquet, .csv or a folder"),

@@ -7,6 +7,7 @@ import csv
 import gzip
 import json
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -67,9 +68,12 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
 
         table = csv.DictReader(iter(line, ""), restkey="", strict=True)
         try:
-            table.fieldnames  # noqa: B018  (read here: of a bad first line, the next would be taken for it)
+            # Read here: in place of a first line that cannot be read the next would be taken.
+            names = Counter(table.fieldnames)
         except (Bad, csv.Error) as error:
             raise ValueError(f"{path}, line 1: no header of a CSV file ({error})") from None
+        if twice := next((name for name, n in names.items() if n > 1), None):
+            raise ValueError(f"{path}, line 1: two columns have the name {twice!r}")
         number = 0
         while True:
             number += 1

@@ -190,7 +190,8 @@ def _chat_record(number: int, row: Row, prompt: str, answer: str | None, rules: 
     if whole:
         completion = chat.pop()["content"] if chat and chat[-1]["role"] == "assistant" else None
         original = list(chat)
-    given = next((row[name] for name in ("history", "past_guess_history") if row.get(name) is not None), None)
+    names = ("history", "past_guess_history")
+    given = next((row[name] for name in names if row.get(name) not in (None, "")), None)
     history = (
         _chat_history(chat, rules)
         if given is None

@@ -16,7 +16,12 @@ from wordlelib.rules import Rules
 def for_short(function: Callable) -> Callable:
     """Results kept by text, for texts that recur: long ones do not, and would fill the memory."""
     kept = lru_cache(maxsize=1 << 16)(function)
-    return wraps(function)(lambda text, *rest: (kept if len(text) <= 80 else function)(text, *rest))
+
+    @wraps(function)
+    def read(text: str, *rest: object) -> object:
+        return kept(text, *rest) if len(text) <= 80 else function(text, *rest)
+
+    return read
 
 
 _NAMES = {"absent": "B", "gray": "B", "grey": "B", "present": "Y", "yellow": "Y"}

@@ -147,7 +147,7 @@ _BY_LETTER = _CLAIMS["by letter"]
 _OF_A_WORD = (*(_CLAIMS[name] for name in ("has", "has no", "was", "ruled out")), _BY_LETTER)
 _SINGLE = re.compile(r"(?<![^\W_])[^\W\d_](?![^\W_])")
 
-_ANY_WORD = re.compile(r"[^\W\d_]{2}")
+ANY_WORD = re.compile(r"[^\W\d_]{2}")
 _SENTENCE = re.compile(r"[^.;!?\n]+[.;!?]?")
 _DOUBT = (
     r"\b(?:if|whether|unless|suppos\w*|assum\w*|imagine|maybe|perhaps|possibly|probably|likely|might|may|could|"
@@ -187,8 +187,8 @@ def claims(text: str, guesses: Set[str]) -> Iterator[Claim]:
     """
     length = len(next(iter(guesses), ""))
     text = text.replace("*", "")  # without the marks of **emphasis**
-    if not length or not _ANY_WORD.search(text):
-        return  # letters alone, as in words spelled out, claim nothing
+    if not length:
+        return
     before, other_before = [], False
     for line in text.split("\n"):
         line, other = " ".join(line.split()), False
