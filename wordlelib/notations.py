@@ -76,6 +76,8 @@ def read_feedback(text: str, length: int) -> tuple[str | None, str] | None:
     G, all large or all small, in squares, or in 0, 1, 2, with or without spaces between.
     """
     if found := _SPELLED.findall(text.rpartition(" = ")[2]):
+        if len(found) > length:
+            found = [(letter, mark) for letter, mark in found if mark[0] == found[-1][1][0]]
         marks = [_MARKS.get(mark) or _NAMES.get(mark.strip(":=() ").lower()) for _, mark in found]
         if len(found) != length or None in marks:
             return None
