@@ -29,7 +29,8 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU: run make test-gpu there"),
 ]
 
-DATA = {"n_rows": 6000, "n_states": 300, "candidates": 4}
+DATA = {"n_rows": 6000, "n_clues": 2000, "n_states": 300, "candidates": 4}
+NANO_DATA = DATA | {"n_clues": 0}  # states in symbols have none
 SFT = {"max_minutes": 0, "max_steps": 60, "batch_size": 128, "micro_batch_size": 128, "eval_every": 60,
        "save_every": 20, "warmup_steps": 5}  # fmt: skip
 GRPO = {"max_minutes": 0, "max_steps": 4, "batch_size": 128, "micro_batch_size": 64, "refresh_every": 2,
@@ -268,7 +269,7 @@ def test_grpo_moves_the_weights_of_a_nano_model(tmp_path):
     short = {"max_steps": 40, "eval_every": 40, "save_every": 40}
     done(
         tmp_path / "run",
-        {"01_data_synthesis": DATA, "02_sft": short, "03_grpo": GRPO | {"learning_rate": 1e-5}},
+        {"01_data_synthesis": NANO_DATA, "02_sft": short, "03_grpo": GRPO | {"learning_rate": 1e-5}},
         recipe="nano-gpu",
     )
     files = [tmp_path / "run" / stage / "model" / "model.safetensors" for stage in ("02_sft", "03_grpo")]
@@ -282,8 +283,8 @@ def test_grpo_moves_the_weights_of_a_nano_model(tmp_path):
 @pytest.mark.parametrize("recipe", ["nano-gpu", "qwen2.5-0.5b"])
 def test_two_grpo_trials_at_once_take_a_card_each(tmp_path, recipe):
     """Two local workers: one data set and one SFT for both, then both GRPO trials side by side."""
-    model = {} if recipe == "nano-gpu" else {"model": MODEL}
-    stages = {"01_data_synthesis": DATA | model, "02_sft": SFT | model, "03_grpo": GRPO}
+    model, rows = ({}, NANO_DATA) if recipe == "nano-gpu" else ({"model": MODEL}, DATA)
+    stages = {"01_data_synthesis": rows | model, "02_sft": SFT | model, "03_grpo": GRPO}
     file, out = tmp_path / "sweep.yaml", tmp_path / "sweep"
     settings = {f"{stage}.{name}": value for stage, given in stages.items() for name, value in given.items()}
     grid = {"03_grpo.seed": [0, 1]}

@@ -241,6 +241,12 @@ def test_minutes_limit_the_training(source, tmp_path):
     assert 1 <= metrics["steps"] < 100
 
 
+def test_a_training_whose_time_is_up_validates_the_weights_that_it_saves(source, tmp_path):
+    train_sft(source, tmp_path, max_steps=0, max_minutes=0.001, eval_every=1000)
+    *_, validation, end = runs.read_log(tmp_path / "log.jsonl")
+    assert "eval_loss" in validation and validation["step"] == end["step"] < 100
+
+
 @pytest.mark.parametrize("rows_a_process", [10, 1000])
 def test_a_data_set_has_the_same_tokens_by_one_process_or_two(source, tokenizer, monkeypatch, rows_a_process):
     rows = source.rows("sft")[:25]
