@@ -852,6 +852,8 @@ def test_feedback_may_be_a_list_of_marks(marks):
 def test_feedback_below_its_guess_is_read_and_a_pattern_there_is_none():
     both = "Guess 1: CRANE\n⬛⬛🟨⬛🟨\nGuess 2: SWEAT\nBBYYB"
     assert [turn.feedback for turn in notations.text_history(both, RULES)] == ["BBYBY", "BBYYB"]
+    assert notations.read_feedback("A - C(x) R(x) A(-) N(x) E(-)", 5) == ("CRANE", "BBYBY")
+    assert notations.read_feedback("C(x) R:absent A(-) N(x) E(-)", 5) is None
     for text in ("Guess 1: CRANE\n_____", "Guess 1: CRANE\nGuess 2: SWEAT\nBBYYB", "CRANE\n🟨⬛🟨⬛🟨"):
         with pytest.raises(containers.Bad):
             notations.text_history(text, RULES)

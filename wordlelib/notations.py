@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache, wraps
+from itertools import compress
 
 from wordlelib.containers import Bad
 from wordlelib.game import History, Turn
@@ -76,8 +77,8 @@ def read_feedback(text: str, length: int) -> tuple[str | None, str] | None:
     G, all large or all small, in squares, or in 0, 1, 2, with or without spaces between.
     """
     if found := _SPELLED.findall(text.rpartition(" = ")[2]):
-        if len(found) > length:
-            found = [(letter, mark) for letter, mark in found if mark[0] == found[-1][1][0]]
+        kinds = [mark[0] if mark[0] in "(:=" else "-" for _, mark in found]
+        found = list(compress(found, (kind == kinds[-1] for kind in kinds)))
         marks = [_MARKS.get(mark) or _NAMES.get(mark.strip(":=() ").lower()) for _, mark in found]
         if len(found) != length or None in marks:
             return None
