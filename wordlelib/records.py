@@ -223,6 +223,15 @@ def checker(
             said = {"not_a_word": "guess is not a word of the lists", "hard_mode": "guess breaks hard mode"}
             raise Bad(said.get(ours, "a guess is marked invalid that the game takes"), repr(guess))
 
+    def require_some_word(told: list[tuple[str, str]], guess: str | None) -> None:
+        """Some word fits the feedback, and not only held-out answers: `guess`, or one of the lists."""
+        if not held_out and guess in words.dictionary and all(scored(past, guess) == f for past, f in told):
+            return  # what a good player writes, and seen faster
+        if not (left := reduce(and_, (fitting(*turn) for turn in told), -1)):
+            raise Bad("feedback fits no word of the lists", told)
+        if left & answers and not left & others:
+            raise Bad("feedback that only a secret fits which is held out or for validation", told)
+
     def check(record: Record) -> Record:
         if not (record.history or record.secret or record.completion is not None):
             raise Bad("neither a guess nor a secret in the row")
@@ -232,6 +241,7 @@ def checker(
             raise Bad("secret is not a word of the lists", repr(record.secret))
         if len(record.history) + (record.completion is not None) > rules.turns:
             raise Bad(f"more turns than the {rules.turns} of the game", len(record.history))
+        guess, reason = parse_guess(record.completion or "", rules.length, rules.alphabet)
         history: list[Turn] = []
         before = report.disagreements
         for turn in record.history:
@@ -245,14 +255,10 @@ def checker(
             raise Bad("feedback contradicts the secret", repr(record.secret))
         if not record.secret:
             told = [(turn.guess, turn.feedback) for turn in history if turn.feedback]
-            if not (left := reduce(and_, (fitting(*turn) for turn in told), -1)):
-                raise Bad("feedback fits no word of the lists", told)
-            if left & answers and not left & others:
-                raise Bad("feedback that only a secret fits which is held out or for validation", told)
+            require_some_word(told, guess)
         if record.completion is not None:
             if history and history[-1].feedback == green:
                 raise Bad("turns go on after a win", repr(history[-1].guess))
-            guess, reason = parse_guess(record.completion, rules.length, rules.alphabet)
             if guess is None:
                 raise Bad("no guess in the completion", reason + decomposed(record.completion))
             require_legal(guess, "ok", history)
