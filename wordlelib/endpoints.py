@@ -261,9 +261,11 @@ def _client(endpoint: Endpoint, **options: Any) -> Any:
 
 def _bounded(stream: Any) -> Any:
     """The body of a response, which ends where it is seen to be too long: no server can fill the memory."""
-    import httpx2
 
-    class Bounded(httpx2.AsyncByteStream):
+    class Bounded(type(stream)):  # of the client's own kind, as it asks for
+        def __init__(self) -> None:
+            pass
+
         async def __aiter__(self) -> AsyncIterator[bytes]:
             left = MOST_BYTES + 1
             async for part in stream:
