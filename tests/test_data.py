@@ -5,6 +5,8 @@ import json
 import os
 import random
 import re
+import subprocess
+import sys
 from collections import Counter
 
 import numpy as np
@@ -216,6 +218,31 @@ def test_a_process_that_fails_ends_the_build_and_leaves_no_part(
     with pytest.raises(error, match=message):
         build(tmp_path, rows=100, states=5, workers=2, count_tokens=counter)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_script_without_a_guard_is_told_why_no_process_can_start(tmp_path):
+    """Each process imports the script anew, which would start processes of its own."""
+    script = """
+from wordlelib import data
+from wordlelib.rules import rules_for
+from wordlelib.words import load_words, split_secrets
+
+data.ONE_PIECE = data.SHARD = 20
+words = load_words()
+data.build("made", rules_for(words), split_secrets(words), rows=100, states=5, workers=2)
+"""
+    (tmp_path / "script.py").write_text(script)
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode and "RuntimeError: no process that makes rows could start" in done.stderr
+    assert "MemoryError" not in done.stderr and not list((tmp_path / "made").iterdir())
 
 
 def test_words_that_are_no_secrets_can_come_first_among_equally_good_guesses(tmp_path):

@@ -2,7 +2,11 @@
 
 import csv
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -303,6 +307,45 @@ def test_the_notebook_makes_the_data_of_a_teacher(teacher, project):
     assert about["dollars"] == pytest.approx(7 * len(teacher.asked) * 10 / 1e6)
     assert {row["source"] for row in opened.rows("sft")} == {"endpoint"}
     assert KEY not in "".join(path.read_text() for path in opened.folder.rglob("*.json*"))
+
+
+def test_a_killed_teacher_goes_on_and_pays_nothing_twice(teacher, tmp_path):
+    """Killed in the middle of its games; `--resume` plays the others, and makes the data of all."""
+    out, good, held = tmp_path / "out", teacher.answer, threading.Event()
+    settings = {
+        **{"teacher": "endpoint", "endpoint": teacher.url, "teacher_model": "good", "sample_words": 40},
+        **{"test_secrets": 20, "val_secrets": 2, "teacher_secrets": 6, "teacher_games": 2, "n_states": 10},
+        **{"renderer": "words", "concurrency": 2},
+    }
+    options = [f"--set=01_data_synthesis.{name}={value}" for name, value in settings.items()]
+    arguments = ["run", "--recipe", "cpu-demo", "--out", str(out), "--stages", "01_data_synthesis", *options]
+
+    def stop_at_15(handler, number):
+        if number > 14:
+            held.set()
+            time.sleep(2)
+        good(handler, number)
+
+    teacher.answer = stop_at_15
+    begun = subprocess.Popen(
+        [sys.executable, "-m", "wordlelib", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        text=True,
+    )
+    assert held.wait(60), begun.communicate()[0]
+    os.killpg(begun.pid, signal.SIGKILL)
+    begun.wait()
+    time.sleep(0.2)
+    folder = out / "01_data_synthesis" / distil.FOLDER
+    answered, paid = len(distil.answers_of(folder)), len(teacher.asked)
+    assert 12 <= answered <= 14 and paid - answered <= 2  # those under way are lost, and no other
+    teacher.answer = good
+    assert main([*arguments, "--resume"]) == 0
+    about = data.load(out / "01_data_synthesis").card["teacher"]
+    assert about["games"] == 16 and about["requests"] == len(teacher.asked) - (paid - answered)
 
 
 def test_records_of_a_secret_are_lines_of_json(teacher, tmp_path):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 from conftest import KEY, ROOT, Server, body, example, say
@@ -152,6 +153,23 @@ def test_what_a_server_may_send_is_a_text_or_a_reason_and_no_exception(server, a
         assert (answer.text is None) == (failure is not None), (kind, answer)
         assert failure is None or failure in answer.failure, (kind, answer)
         assert failure is None or (answer.failure.isprintable() and len(answer.failure) < 300)
+
+
+def test_a_body_without_an_end_is_read_up_to_the_limit(server, ask):
+    """What a server sends for ever, as fast as it can, takes no more memory than the longest answer."""
+    sent = []
+
+    def flood(handler, number):
+        handler.send_response(200)
+        handler.end_headers()
+        with suppress(OSError):
+            while sum(sent) < 40 * endpoints.MOST_BYTES:
+                sent.append(handler.wfile.write(b" " * 2**20))
+
+    server.answer = flood
+    [answer] = ask()
+    assert answer.failure == "an answer too long: more than 4,194,304 bytes" and answer.requests == 1
+    assert sum(sent) < 10 * endpoints.MOST_BYTES  # what fits into the buffers of the connection
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import gzip
 import itertools
 import json
 import re
+import tracemalloc
 from types import SimpleNamespace
 
 import pytest
@@ -524,6 +525,16 @@ def test_words_that_fit_a_turn_are_those_that_score_so(guess, feedback):
         ),
         ({"history": '[["crane",""]]'}, "neither feedback nor a secret to score a guess: 'crane'"),
         ({"history": '[["crane",null,"ok","not_a_word"]]'}, "marked invalid that the game takes"),
+        ({"history": [["crane", ["absent", "present"]]]}, "feedback in no known notation: 'absent present'"),
+        ({"history": [["crane", [True] * 5]]}, "feedback in no known notation: [True"),
+        ({"history": '[["crane","bBygg"]]'}, "feedback in no known notation: 'bBygg'"),
+        ({"history": '[["crane","0 0 0 1 0 2"]]'}, "feedback in no known notation: '0 0 0 1 0 2'"),
+        ({"history": {"a": 1}}, "the turns are no list"),
+        (
+            {"secret": "alley", "word": "sweat"},
+            "secret and word of the row are two words: 'alley' and 'sweat'",
+        ),
+        ({"prompt": "", "completion": None}, "neither a guess nor a secret in the row"),
         ({"history": '{"a": 1}'}, "the turns are no list"),
         ({"history": "nothing"}, "the column of past guesses is no list: 'nothing'"),
         ({"history": "[5]"}, "a turn is no word, pair or object: 5"),
@@ -536,6 +547,7 @@ def test_words_that_fit_a_turn_are_those_that_score_so(guess, feedback):
         ({"completion": "allot"}, "no guess in the completion: no_tag"),
         ({"completion": "<guess>zzzzz</guess>"}, "guess is not a word of the lists: 'zzzzz'"),
         ({"completion": "<guess>аllot</guess>"}, "no guess in the completion: not_letters"),
+        ({"completion": "<guess>alle\u0301</guess>"}, "not_letters, with accents as characters of their own"),
         ({"completion": "\ud800"}, "half a character (a lone surrogate)"),
         ({"completion": {"a": 1}}, "completion is neither a text nor a list of messages: dict"),
         ({}, "the row repeats an earlier one"),
@@ -575,6 +587,7 @@ def test_damaged_lines_are_left_out_and_the_next_is_read(line, message, tmp_path
         ("a.jsonl", b"\n\r\n", "there are no rows in it"),
         ("a.csv", b"", "there are no rows in it"),
         ("a.csv", b"secret,turn,guess,feedback\n", "there are no rows in it"),
+        ("a.csv", b"prompt,prompt,completion\na,b,c\n", "two columns have the name 'prompt'"),
         ("a.csv", b"secret,turn,guess,feedback\n\xff,1,crane,\n", "not a UTF-8 text file"),
         ("a.txt", b"crane", "use .jsonl, .jsonl.gz, .parquet, .csv or a folder"),
         ("a.csv.gz", b"crane", "use .jsonl, .jsonl.gz, .parquet, .csv or a folder"),
@@ -669,6 +682,51 @@ def test_a_field_of_csv_that_is_too_long_is_left_out(tmp_path):
     assert len(kept) == 2 and "row 2: not CSV: field larger" in next(iter(report.first.values()))
 
 
+def test_a_line_of_csv_that_is_too_long_is_not_read_into_memory(tmp_path):
+    """Neither as a row, which is left out, nor as the header, without which no row can be read."""
+    long, good = "x," * 8_000_000, f"Begin.,{TEXT}\r\n"
+    (tmp_path / "a.csv").write_text(f"prompt,response\r\n{long}\r\n{good}", newline="")
+    tracemalloc.start()
+    kept, report = read(tmp_path / "a.csv")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 50e6  # the line alone has 16 million characters
+    assert [record.number for record in kept] == [2]
+    assert list(report.first.values()) == ["row 1: the row is longer than 1,048,576 characters"]
+    (tmp_path / "b.csv").write_text(f"{long}\nprompt,response\n{good}", newline="")
+    with pytest.raises(ValueError, match="line 1: no header of a CSV file"):
+        read(tmp_path / "b.csv")
+
+
+@pytest.mark.parametrize(
+    ("past", "kept"),
+    [
+        ([["crane", "GGGGG"]], False),
+        ([["chess", "GBBBB"], ["brand", "BGGGB"], ["trace", "BGGYG"], ["grape", "BGGBG"]], False),
+        ([["chess", "GBBBB"]], True),  # other answers fit as well
+        ([["alley", "GGGGG"]], True),  # a training secret
+    ],
+)
+def test_a_held_out_secret_that_only_its_feedback_tells_is_left_out(past, kept, opened, tmp_path):
+    past = [[guess, score(guess, "crane") if guess != "alley" else marks] for guess, marks in past]
+    write(tmp_path / "a.jsonl", {"prompt": "", "history": past, "secret": None})
+    report = formats.convert(tmp_path / "a.jsonl", data=opened)
+    assert report.kept == kept
+    assert kept or "only a secret fits which is held out" in next(iter(report.left_out))
+
+
+def test_a_word_whose_accents_are_characters_of_their_own_is_the_same_word(tmp_path):
+    (tmp_path / "words.txt").write_text("niñas\nperro\n", encoding="utf-8")
+    words = load_words(tmp_path / "words.txt", tmp_path / "words.txt", "a-zñ")
+    rules = rules_for(words, alphabet="a-zñ")
+    write(
+        tmp_path / "a.jsonl", {"word": "nin\u0303as", "turns": [["perro", "BBBBB"], ["nin\u0303as", "GGGGG"]]}
+    )
+    report = formats.Report("a.jsonl")
+    [record] = formats.records(tmp_path / "a.jsonl", words, rules, report, {})
+    assert record.secret == record.history[1].guess == "niñas"
+
+
 @st.composite
 def plays(draw) -> formats.Record:
     """A state of a game with legal and invalid turns and, mostly, a completion."""
@@ -697,7 +755,7 @@ def test_any_record_comes_back_from_any_form_that_holds_it(record, form):
         assert record.completion is None or form == "predibase"
         return
     back = formats._record(1, row, formats.detect(row), RULES)
-    [state] = formats._states(formats.checker(WORDS, RULES, formats.Report(""))(back), "chat", RULES)
+    [state] = formats._states(formats.checker(WORDS, RULES, formats.Report(""), {})(back), "chat", RULES)
     assert game(state)[:2] == game(record)[:2] and (state.completion or None) == record.completion
 
 
@@ -766,3 +824,46 @@ def test_a_date_that_python_cannot_hold_is_said_of_the_file(tmp_path):
     parquet.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(ValueError, match="not a whole table"):
         read(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize(
+    "feedback",
+    [
+        *("bbyby", "xxyxy", "b b y b y", "0,0,1,0,1", "⬛⬛🟦⬛🟦", "gray, gray, yellow, gray, yellow"),
+        *(
+            "C: absent R: absent A: present N: absent E: present",
+            "C(grey) R(grey) A(yellow) N(grey) E(yellow)",
+        ),
+    ],
+)
+def test_common_notations_of_feedback_are_read(feedback):
+    assert notations.read_feedback(feedback, 5)[1] == "BBYBY"
+    for text in (f"Guess 1: CRANE -> {feedback}", f"Guess 1: crane\nFeedback: {feedback}\nGo on."):
+        assert [turn[:2] for turn in notations.text_history(text, RULES)] == [("crane", "BBYBY")]
+
+
+@pytest.mark.parametrize(
+    "marks", [["absent", "absent", "present", "absent", "present"], [0, 0, 1, 0, 1], [*"BBYBY"]]
+)
+def test_feedback_may_be_a_list_of_marks(marks):
+    assert notations.listed_history([["crane", marks]], RULES)[0].feedback == "BBYBY"
+
+
+def test_feedback_below_its_guess_is_read_and_a_pattern_there_is_none():
+    both = "Guess 1: CRANE\n⬛⬛🟨⬛🟨\nGuess 2: SWEAT\nBBYYB"
+    assert [turn.feedback for turn in notations.text_history(both, RULES)] == ["BBYBY", "BBYYB"]
+    assert notations.read_feedback("A - C(x) R(x) A(-) N(x) E(-)", 5) == ("CRANE", "BBYBY")
+    assert notations.read_feedback("C(x) R:absent A(-) N(x) E(-)", 5) is None
+    for text in ("Guess 1: CRANE\n_____", "Guess 1: CRANE\nGuess 2: SWEAT\nBBYYB", "CRANE\n🟨⬛🟨⬛🟨"):
+        with pytest.raises(containers.Bad):
+            notations.text_history(text, RULES)
+
+
+def test_an_answer_of_one_word_that_is_not_the_secret_is_left_out(tmp_path):
+    good = SAMPLES["answer"]
+    write(tmp_path / "a.jsonl", good, {**good, "secret": "crane"}, {**good, "secret": "ALLEY", "prompt": ""})
+    kept, report = read(tmp_path / "a.jsonl")
+    assert [record.number for record in kept] == [1, 3]
+    assert list(report.first.values()) == [
+        "row 2: answer and secret of the row are two words: 'alley' and 'crane'"
+    ]

@@ -130,6 +130,15 @@ GEESE = (Turn("geese", score("geese", "those")),)  # one E, at 5, after S
         ("The secret has a C and ends with R", ["The secret has a C"]),
         ("The word starts with C", ["The word starts with C"]),
         ("E is absent, so it could be SLOTH", ["E is absent"]),
+        (
+            "C: absent, R: present, E: green. A was gray; R was marked yellow; so we can rule out C, A and N",
+            [],
+        ),
+        ("R: absent\nC: yellow\n- E: gray", ["R: absent", "C: yellow", "E: gray"]),
+        ("E was gray, R and C were yellow", ["E was gray", "R and C were yellow"]),
+        ("This rules out R. Rule out E", ["This rules out R", "Rule out E"]),
+        ("There is no E in the word; there is an R in the word", ["There is no E in the word"]),
+        ("Ruled out: A, E", ["Ruled out: A, E"]),
     ],
 )
 def test_false_statements_are_those_that_feedback_contradicts(said, false):
@@ -155,6 +164,12 @@ def test_false_statements_are_those_that_feedback_contradicts(said, false):
         "words with no E; no E in position 2; no E's; no, E is present",
         "N is in the word list; E is in the wordle; A is in the word 'crane'; N is in the word NIGHT",
         "S T A R E is absent; it's absent; I'm in position 2",
+        "G: green, Y: yellow, B: absent, X: absent; E: absent or present; r: absent?",
+        "Against SLOTH:\nE: absent\nR: absent",  # its feedback if it were the secret
+        "My guess SLATE would have C: present. In SLATE E was gray",
+        "This guess will rule out R. Play SLATE to rule out E. We cannot rule out E, nor rule out R",
+        "rule out E in position 2; rule out a second E; E was in position 2; the second E was gray",
+        "There is no E in the word list; there is a C in the word CRANE; if R was gray, E was absent",
     ],
 )
 def test_what_is_supposed_or_said_of_another_word_is_no_statement(said):

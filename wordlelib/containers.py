@@ -7,6 +7,7 @@ import csv
 import gzip
 import json
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,7 +19,7 @@ from wordlelib.data import Row, write_jsonl
 from wordlelib.game import Turn
 from wordlelib.runs import replacing, replacing_folder
 
-LONGEST_ROW = 1 << 20  # bytes of a JSON line; a longer one is no turn of a game
+LONGEST_ROW = 1 << 20  # bytes of a JSON line, characters of one of CSV; a longer one is no turn of a game
 BATCH = 1000  # rows of a table that are held at once
 
 
@@ -56,7 +57,23 @@ def _json_row(line: bytes) -> Row | Bad:
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
     with open(path, encoding="utf-8-sig", newline="") as file:
-        table = csv.DictReader(file, restkey="", strict=True)
+
+        def line() -> str:
+            text = file.readline(LONGEST_ROW + 1)
+            if len(text) > LONGEST_ROW:
+                while text and text[-1] not in "\r\n":
+                    text = file.readline(LONGEST_ROW)
+                raise Bad(f"the row is longer than {LONGEST_ROW:,} characters")
+            return text
+
+        table = csv.DictReader(iter(line, ""), restkey="", strict=True)
+        try:
+            # Read here: in place of a first line that cannot be read the next would be taken.
+            names = Counter(table.fieldnames)
+        except (Bad, csv.Error) as error:
+            raise ValueError(f"{path}, line 1: no header of a CSV file ({error})") from None
+        if twice := next((name for name, n in names.items() if n > 1), None):
+            raise ValueError(f"{path}, line 1: two columns have the name {twice!r}")
         number = 0
         while True:
             number += 1
@@ -64,6 +81,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
                 row = next(table)
             except StopIteration:
                 return
+            except Bad as why:
+                row = why
             except csv.Error as error:
                 row = Bad("not CSV", error)
             if isinstance(row, dict) and (None in row.values() or "" in row):

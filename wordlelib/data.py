@@ -333,8 +333,9 @@ def _kept(file: Path, keep: np.ndarray) -> Any:
         return pyarrow.ipc.open_file(source).read_all().filter(pyarrow.array(keep)).combine_chunks()
 
 
-def _end_with_parent() -> None:
-    """A process whose parent was killed would wait for work for ever."""
+def _start(started: Any) -> None:
+    """What a process does first: say so, and see to it that it ends with its parent, if that is killed."""
+    started.set()
 
     def wait() -> None:
         multiprocessing.parent_process().join()
@@ -359,10 +360,16 @@ def _all_made(jobs: Iterable[Job], workers: int | None) -> Iterator[Made]:
         return
     # Not forked: a notebook's kernel has threads.
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, spawn, _end_with_parent) as pool:
+    started = spawn.Event()
+    with ProcessPoolExecutor(workers, spawn, _start, (started,)) as pool:
         try:
             yield from pool.map(_make, jobs)
         except BrokenProcessPool:
+            if not started.is_set():
+                raise RuntimeError(
+                    "no process that makes rows could start: a script that calls `build` keeps the call "
+                    "under `if __name__ == '__main__':`, since each of them imports it, or sets workers=1"
+                ) from None
             raise MemoryError(
                 f"one of {workers} processes that make rows was ended, most likely for lack of memory: "
                 "free some, or allow the notebook fewer processors"
@@ -448,7 +455,7 @@ def build(
     processor); files do not depend on it. Only training secrets have training games. With the `full`
     lexicon all words may be named; with `train` the training files name no held-out word, and the
     validation file no test word. Raises ValueError when lists, rules and split do not fit or states have
-    nothing that clues look like, MemoryError when a process was ended.
+    nothing that clues look like, MemoryError when a process was ended, RuntimeError when none could start.
     """
     folder, source = Path(folder), source or {}
     words = words_of(rules, source)

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -250,10 +250,34 @@ def _client(endpoint: Endpoint, **options: Any) -> Any:
                 await asyncio.sleep(endpoint.pace.delay())
             counter[0] += 1
 
+    async def bound(response: Any) -> None:
+        response.stream = _bounded(response.stream)
+
     # At the level DEBUG it logs the headers of a response, in which a server may send back the key.
     logging.getLogger("httpcore2").setLevel(logging.WARNING)
-    http = openai.DefaultAsyncHttpxClient(event_hooks={"request": [count]})
+    http = openai.DefaultAsyncHttpxClient(event_hooks={"request": [count], "response": [bound]})
     return openai.AsyncOpenAI(api_key=endpoint.key, base_url=endpoint.url, http_client=http, **options)
+
+
+def _bounded(stream: Any) -> Any:
+    """The body of a response, which ends where it is seen to be too long: no server can fill the memory."""
+
+    class Bounded(type(stream)):  # of the client's own kind, as it asks for
+        def __init__(self) -> None:
+            pass
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            left = MOST_BYTES + 1
+            async for part in stream:
+                yield part[:left]
+                left -= len(part)
+                if left <= 0:
+                    return
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    return Bounded()
 
 
 async def _ask_all(
@@ -311,7 +335,7 @@ async def _post(client: Any, model: str, chat: Chat, options: dict[str, Any]) ->
 def _read(body: bytes) -> Answer:
     """The answer in the body of a response; any exception says that it is no chat completion."""
     if len(body) > MOST_BYTES:
-        return Answer(None, f"an answer too long: {len(body):,} bytes, more than {MOST_BYTES:,}")
+        return Answer(None, f"an answer too long: more than {MOST_BYTES:,} bytes")
     content = json.loads(body)
     counted = content.get("usage") or {}
     tokens = [_count(counted.get(name)) for name in ("prompt_tokens", "completion_tokens")]

@@ -161,12 +161,15 @@ def _with_texts(history: History, chat: Chat, rules: Rules) -> History:
 
 def _secret(row: Row, rules: Rules) -> str | None:
     names = [name for name in ("secret", "word") if row.get(name) not in (None, "")]
-    if not names:
-        return None
-    if not (word := as_word(_text(row, names[0]), rules.length, rules.alphabet)):
-        raise Bad(
-            f"{names[0]} is not a word of {rules.length} letters {rules.alphabet}", repr(row[names[0]])[:80]
-        )
+    word = None
+    for name in names:
+        if not (named := as_word(_text(row, name), rules.length, rules.alphabet)):
+            raise Bad(
+                f"{name} is not a word of {rules.length} letters {rules.alphabet}", repr(row[name])[:80]
+            )
+        if word not in (None, named):
+            raise Bad("secret and word of the row are two words", f"{word!r} and {named!r}")
+        word = named
     return word
 
 
@@ -187,9 +190,8 @@ def _chat_record(number: int, row: Row, prompt: str, answer: str | None, rules: 
     if whole:
         completion = chat.pop()["content"] if chat and chat[-1]["role"] == "assistant" else None
         original = list(chat)
-    given = next(
-        (row[name] for name in ("history", "past_guess_history") if isinstance(row.get(name), str)), None
-    )
+    names = ("history", "past_guess_history")
+    given = next((row[name] for name in names if row.get(name) not in (None, "")), None)
     history = (
         _chat_history(chat, rules)
         if given is None
@@ -205,20 +207,16 @@ def _answer_record(number: int, row: Row, rules: Rules) -> Record:
     given = row["answer"]
     word = None if given is None else as_word(_text(row, "answer"), rules.length, rules.alphabet)
     record = _chat_record(number, row, "prompt", None if word else "answer", rules)
+    if word and record.secret not in (None, word):
+        raise Bad("answer and secret of the row are two words", f"{word!r} and {record.secret!r}")
     return record._replace(secret=word) if word else record
 
 
 def _predibase_record(number: int, row: Row, rules: Rules) -> Record:
-    past = row["past_guess_history"]
     record = _chat_record(
         number, {**row, "history": None, "past_guess_history": "[]"}, "prompt", "completion", rules
     )
-    history = (
-        column_history(_text(row, "past_guess_history"), rules)
-        if isinstance(past, str)
-        else listed_history(past, rules)
-    )
-    return record._replace(history=history)
+    return record._replace(history=column_history(row["past_guess_history"], rules))
 
 
 def _instruction_record(number: int, row: Row, rules: Rules) -> Record:
@@ -324,10 +322,10 @@ def _filled(row: Row, known: frozenset[str]) -> set[str]:
 
 def _unread(row: Row, known: frozenset[str]) -> set[str]:
     """The names of columns, and of keys within messages and turns, that hold something nobody reads."""
-    names = _filled(row, known)
+    names = set() if row.keys() <= known else _filled(row, known)
     for name, value in row.items():
-        for part in value if name in known and isinstance(value, list) else ():
-            if isinstance(part, dict):
+        for part in value if isinstance(value, list) and name in known else ():
+            if isinstance(part, dict) and not part.keys() <= PARTS:
                 names.update(f"{name}.{key}" for key in _filled(part, PARTS))
     return names
 
@@ -356,13 +354,12 @@ def records(
     """The records of a file that pass every check and repeat no earlier one; the rest is in `report`, and so
     are the false statements in their texts.
 
-    held_out: secrets whose records are left out, with the reason; records without a secret cannot be told.
+    held_out: secrets whose records are left out, with the reason, and so are records without a secret whose
+    feedback leaves no other answer.
     """
-    check, seen = checker(words, rules, report), set()
+    check, seen = checker(words, rules, report, held_out), set()
     for record in read(path, rules, report):
         try:
-            if reason := held_out.get(record.secret):
-                raise Bad(reason, repr(record.secret))
             record = check(record)
             key = hash((record.secret, record.history, record.completion, _hashable(record.prompt)))
             if key in seen:

@@ -1,7 +1,7 @@
 """Rows of others as records: what they say of a game, the checks by its rules, and what became of them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from operator import and_
@@ -10,6 +10,7 @@ from typing import NamedTuple
 from wordlelib.containers import Bad
 from wordlelib.data import Chat
 from wordlelib.game import ABSENT, CORRECT, PRESENT, History, Turn, judge, score, take_turn
+from wordlelib.notations import decomposed
 from wordlelib.prompts import completion, parse_guess
 from wordlelib.rules import Rules
 from wordlelib.thinking import false_statements
@@ -182,12 +183,18 @@ def fits(words: Sequence[str]) -> Callable[[str, str], int]:
     return fitting
 
 
-def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Record]:
+def checker(
+    words: Words, rules: Rules, report: Report, held_out: Mapping[str, str]
+) -> Callable[[Record], Record]:
     """A function that returns a record with all feedback known, or raises `Bad` with the reason.
 
     Feedback that the row gives is compared with that of its secret; without a secret some allowed
-    word must fit it.
+    word must fit it, and of the answers one that is not `held_out` (these with why they are), or none.
     """
+    answers, others = (
+        sum(1 << number for number, word in enumerate(words.allowed) if word in wanted)
+        for wanted in (set(words.answers), set(words.answers) - held_out.keys())
+    )
     green = "G" * rules.length
     scored = lru_cache(maxsize=1 << 16)(score)
     fitting = lru_cache(maxsize=1 << 14)(fits(words.allowed))
@@ -216,11 +223,25 @@ def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Re
             said = {"not_a_word": "guess is not a word of the lists", "hard_mode": "guess breaks hard mode"}
             raise Bad(said.get(ours, "a guess is marked invalid that the game takes"), repr(guess))
 
+    def require_some_word(told: list[tuple[str, str]], guess: str | None) -> None:
+        """Some word fits the feedback, and not only held-out answers: `guess`, or one of the lists."""
+        if not held_out and guess in words.dictionary and all(scored(past, guess) == f for past, f in told):
+            return  # what a good player writes, and seen faster
+        if not (left := reduce(and_, (fitting(*turn) for turn in told), -1)):
+            raise Bad("feedback fits no word of the lists", told)
+        if left & answers and not left & others:
+            raise Bad("feedback that only a secret fits which is held out or for validation", told)
+
     def check(record: Record) -> Record:
+        if not (record.history or record.secret or record.completion is not None):
+            raise Bad("neither a guess nor a secret in the row")
+        if reason := held_out.get(record.secret):
+            raise Bad(reason, repr(record.secret))
         if record.secret and record.secret not in words.dictionary:
             raise Bad("secret is not a word of the lists", repr(record.secret))
         if len(record.history) + (record.completion is not None) > rules.turns:
             raise Bad(f"more turns than the {rules.turns} of the game", len(record.history))
+        guess, reason = parse_guess(record.completion or "", rules.length, rules.alphabet)
         history: list[Turn] = []
         before = report.disagreements
         for turn in record.history:
@@ -234,14 +255,12 @@ def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Re
             raise Bad("feedback contradicts the secret", repr(record.secret))
         if not record.secret:
             told = [(turn.guess, turn.feedback) for turn in history if turn.feedback]
-            if not reduce(and_, (fitting(*turn) for turn in told), -1):
-                raise Bad("feedback fits no word of the lists", told)
+            require_some_word(told, guess)
         if record.completion is not None:
             if history and history[-1].feedback == green:
                 raise Bad("turns go on after a win", repr(history[-1].guess))
-            guess, reason = parse_guess(record.completion, rules.length, rules.alphabet)
             if guess is None:
-                raise Bad("no guess in the completion", reason)
+                raise Bad("no guess in the completion", reason + decomposed(record.completion))
             require_legal(guess, "ok", history)
         # most rows say all feedback, and a new record takes a tenth of the check
         checked = tuple(history)
@@ -253,6 +272,17 @@ def checker(words: Words, rules: Rules, report: Report) -> Callable[[Record], Re
 def over(history: History, rules: Rules) -> bool:
     """Whether the game is won or all turns are used."""
     return len(history) >= rules.turns or (bool(history) and history[-1].feedback == CORRECT * rules.length)
+
+
+def finished(record: Record, words: Words, rules: Rules) -> History:
+    """The turns of a record that ends a game of a known secret, its completion as the last one; else none."""
+    if not record.secret:
+        return ()
+    early = record.completion is not None and len(record.history) + 1 < rules.turns
+    if early and parse_guess(record.completion, rules.length, rules.alphabet).guess != record.secret:
+        return ()  # most rows, and a turn costs a tenth of the check
+    turns = game_turns(record, words, rules)
+    return turns if over(turns, rules) else ()
 
 
 def game_turns(record: Record, words: Words, rules: Rules) -> History:

@@ -84,6 +84,10 @@ class Rules:
                     "capital; keep one of them, and write small letters only"
                 )
 
+    def __hash__(self) -> int:
+        """Of the digest, which is made once: rules are part of the keys of many memories."""
+        return hash(self.digest)
+
     @cached_property
     def digest(self) -> str:
         """Sixteen hex digits that change when any field does."""

@@ -7,7 +7,7 @@ from typing import Any
 from wordlelib.containers import Bad
 from wordlelib.distil import select, write_summary
 from wordlelib.game import is_win
-from wordlelib.records import Played, Record, Report, game_turns, over, told
+from wordlelib.records import Played, Record, Report, finished, told
 from wordlelib.rules import Rules
 from wordlelib.words import Words
 
@@ -22,15 +22,15 @@ def by_word(
     """
     best: dict[str, list[dict[str, Any]]] = {}
     for record in records:
-        turns = game_turns(record, words, rules) if record.secret else ()
+        turns = finished(record, words, rules)
         try:
-            if keep and not over(turns, rules):
+            if keep and not turns:
                 raise Bad("no finished game, which a choice of games needs")
             played = told(record._replace(history=turns, completion=None), rules) if keep else record
         except Bad as why:
             report.leave_out(record.number, why)
             continue
-        if over(turns, rules):
+        if turns:
             word = report.words.setdefault(record.secret, Played())
             word.games += 1
             if won := is_win(turns[-1], record.secret):

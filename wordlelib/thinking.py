@@ -14,7 +14,7 @@ from wordlelib.evaluate import history_of
 from wordlelib.game import CORRECT, History, Knowledge, Turn, is_consistent, knowledge
 from wordlelib.prompts import END_THINK, THINK
 from wordlelib.solver import Solver
-from wordlelib.statements import SPELLED, Claim, claims
+from wordlelib.statements import ANY_WORD, SPELLED, Claim, claims
 
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -37,8 +37,10 @@ def false_statements(text: str, history: History) -> list[str]:
     Statements such as `A is absent`, `no R or T`, `B is in the word`, `C is in position 2`, `D must be third`
     (`statements.claims`). What feedback leaves open is not false.
     """
-    told = [turn for turn in history if turn.feedback]
     thinking = text.rpartition(END_THINK)[0].replace(THINK, "\n")
+    if not ANY_WORD.search(thinking):
+        return []  # letters alone, as in words spelled out, claim nothing
+    told = [turn for turn in history if turn.feedback]
     found = list(claims(thinking, {turn.guess for turn in told}))
     if not found:
         return []  # most thinking claims nothing, and what is known takes a third of the time
