@@ -423,7 +423,7 @@ def failures(runs: Sequence[Evaluated]) -> list[dict[str, str]]:
 def _secrets_line(run: Evaluated) -> str:
     secrets = run.secrets
     shown, hidden = secrets[:SECRETS_SHOWN], len(secrets) - SECRETS_SHOWN
-    more = f" and {hidden:,} more in {shown_path(run.folder)}/{STAGE}/games.jsonl" if hidden > 0 else ""
+    more = f" and {hidden:,} more in {shown_path(games_file(run.folder / STAGE))}" if hidden > 0 else ""
     return f"Secrets of {shown_path(run.folder)} ({len(secrets):,}): {', '.join(shown)}{more}."
 
 
