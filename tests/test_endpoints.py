@@ -191,6 +191,14 @@ def test_tokens_that_a_server_does_not_count_or_counts_oddly_are_unknown(server,
         assert answer.text == "x" and usage([answer])["prompt_tokens"] is None
 
 
+def test_an_answer_that_is_refused_is_counted_with_the_tokens_that_it_cost(server, ask):
+    finish = iter(["stop", "content_filter"])
+    server.answer = lambda handler, number: handler.reply(200, body(say("crane"), finish=next(finish)))
+    answers = ask(2, concurrency=1)
+    assert [answer.failure is None for answer in answers] == [True, False]
+    assert (usage(answers)["prompt_tokens"], usage(answers)["completion_tokens"]) == (200, 14)
+
+
 def test_the_newer_name_of_the_cap_is_used_where_a_model_asks_for_it(server, ask):
     def picky(handler, number):
         if "max_tokens" in server.asked[number - 1]:

@@ -221,8 +221,9 @@ def usage(answers: Iterable[Answer]) -> dict[str, int | float | None]:
     answers = list(answers)
 
     def tokens(name: str) -> int | None:
-        counts = [getattr(answer, name) for answer in answers if answer.failure is None]
-        return None if None in counts else sum(counts)
+        counts = [(answer.failure, getattr(answer, name)) for answer in answers]
+        # a failure costs what the server says: nothing where it says nothing
+        return None if (None, None) in counts else sum(count or 0 for _, count in counts)
 
     requests = sum(answer.requests for answer in answers)
     return {
