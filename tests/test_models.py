@@ -376,6 +376,26 @@ def test_an_engine_that_does_not_start_names_the_parameter_to_change(monkeypatch
         models.load_engine("org/m", 8, 0.7, 400)
 
 
+@pytest.mark.parametrize(
+    "visible, used, taken",
+    [
+        ("", ["1000, 80000", "57000, 80000"], ", 70% taken with the weights"),
+        ("2,3", ["1000, 80000", "57000, 80000"], ", 70% taken with the weights"),
+        ("", [None, None], ""),
+        ("", ["[N/A], [N/A]", "[N/A], [N/A]"], ""),
+    ],
+)
+def test_an_engine_says_what_it_asked_for_and_took(monkeypatch, capsys, visible, used, taken):
+    """Of the card that it runs on, by nvidia-smi: an engine may be a process of its own."""
+    asked = []
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr(models, "output_of", lambda *command: asked.append(command) or used[len(asked) - 1])
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=lambda **settings: "engine"))
+    assert models.load_engine("org/m", 8, 0.7, 400) == "engine"
+    assert capsys.readouterr().out == f"engine: 70% of the GPU's memory asked{taken}\n"
+    assert {command[:3] for command in asked} == {("nvidia-smi", "-i", visible[:1] or "0")}
+
+
 def test_adapters_get_numbers_of_their_own_that_vllm_can_hold(tmp_path, monkeypatch):
     """vLLM keeps them in 32 bits with a sign; one that does not fit ends its engine while it plays."""
     made = []

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from wordlelib import prompts
 from wordlelib.rules import Rules
-from wordlelib.runs import project_path, replacing_folder, shown_path
+from wordlelib.runs import output_of, project_path, replacing_folder, shown_path
 from wordlelib.words import alphabet_letters, capitals
 
 
@@ -423,7 +423,6 @@ def _load_unsloth(name: str | Path, rules: Rules, config: Any, engine_memory: fl
         "max_num_seqs": ENGINE_SEQUENCES,
         "compilation_config": _graphs(ENGINE_SEQUENCES),
     }
-    free, total = torch.cuda.mem_get_info()
     with _starting_engine(engine_memory) if engine_memory else nullcontext():
         model, _ = FastLanguageModel.from_pretrained(
             existing(name),
@@ -436,9 +435,6 @@ def _load_unsloth(name: str | Path, rules: Rules, config: Any, engine_memory: fl
             random_state=config.seed,
             **(engine if engine_memory else {}),
         )
-    if engine_memory:
-        taken = (free - torch.cuda.mem_get_info()[0]) / total
-        print(f"engine: {engine_memory:.0%} of the GPU's memory asked, {taken:.0%} taken with the weights")
     if config.adapter != "none" and not hasattr(model, "peft_config"):
         model = FastLanguageModel.get_peft_model(
             model,
@@ -555,7 +551,9 @@ def first_line(error: Exception) -> str:
 
 @contextmanager
 def _starting_engine(memory: float) -> Iterator[None]:
-    """Say what to change when an engine cannot start; vLLM's own account is above or in the cause."""
+    """Say what share of the GPU's memory an engine asks for and takes, or what to change when it cannot
+    start; vLLM's own account is above or in the cause."""
+    before = card_memory()
     try:
         yield
     except RuntimeError as error:
@@ -564,6 +562,24 @@ def _starting_engine(memory: float) -> Iterator[None]:
             "lower engine_memory when other processes or the training hold the GPU, raise it when no room "
             "is left for its cache; `python -m wordlelib plan` says what fits"
         ) from error
+    after = card_memory()
+    taken = f", {(after[0] - before[0]) / after[1]:.0%} taken with the weights" if before and after else ""
+    print(f"engine: {memory:.0%} of the GPU's memory asked{taken}")
+
+
+def card_memory() -> tuple[float, float] | None:
+    """MiB in use, by whatever process, and in all on the first visible GPU; None where nvidia-smi is silent.
+
+    An engine may be a process of its own, and asking torch would start CUDA in this one.
+    """
+    card = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0] or "0"
+    query = ("--query-gpu=memory.used,memory.total", "--format=csv,noheader,nounits")
+    said = output_of("nvidia-smi", "-i", card, *query)
+    try:
+        used, total = map(float, (said or "").split(","))
+    except ValueError:
+        return None
+    return used, total
 
 
 def stop_engine(engine: Any) -> None:
