@@ -359,6 +359,17 @@ def test_games_of_which_none_is_worth_keeping_are_summed_up_all_the_same(tmp_pat
     assert (tmp_path / "games_lost.txt").read_text() == "alley\n" and not (tmp_path / "b.jsonl").exists()
 
 
+def test_a_summary_writes_over_nothing(tmp_path, capsys):
+    """Least of all over its source, whose name may be that of its table."""
+    source = tmp_path / "games.csv"
+    source.write_text("secret,turn,guess,feedback\nalley,1,alley,GGGGG\n")
+    before = source.read_bytes()
+    for folder, why in ((tmp_path, "is there already"), (source, "is a file")):
+        made = tmp_path / "made.jsonl"
+        assert main(["convert", str(source), str(made), "--to", "turns", "--summary", str(folder)]) == 2
+        assert why in capsys.readouterr().err and source.read_bytes() == before and not made.exists()
+
+
 def test_without_a_choice_all_games_are_kept_and_summed_up(opened, tmp_path):
     held_out = opened.split.test[0]
     write(
@@ -372,7 +383,7 @@ def test_without_a_choice_all_games_are_kept_and_summed_up(opened, tmp_path):
     assert report.kept == 2
     write(tmp_path / "b.jsonl", SAMPLES["chat"])
     with pytest.raises(ValueError, match="no finished game of a known secret"):
-        formats.convert(tmp_path / "b.jsonl", summary=tmp_path)
+        formats.convert(tmp_path / "b.jsonl", summary=tmp_path / "b")
 
 
 SMALL = data.game_words(sample=40)
