@@ -108,9 +108,13 @@ def test_a_server_that_is_gone_ends_the_games_and_is_asked_again(teacher, tmp_pa
     with pytest.raises(ConnectionError, match=r"answered nothing for 3 secrets \(HTTP 400.*resume=True"):
         play(teacher, tmp_path / "a", concurrency=1)
     assert not [path for path in (tmp_path / "a").glob("*.jsonl") if "answers" not in path.name]
+    with pytest.raises(ConnectionError):
+        play(teacher, tmp_path / "a", concurrency=1)
+    failed = len(teacher.asked)
+    assert endpoints.usage(distil.answers_of(tmp_path / "a"))["failed_requests"] == failed >= 12
     teacher.answer = well
     assert play(teacher, tmp_path / "a") == play(teacher, tmp_path / "b")
-    assert endpoints.usage(distil.answers_of(tmp_path / "a"))["failed_requests"] >= 6
+    assert endpoints.usage(distil.answers_of(tmp_path / "a"))["failed_requests"] == failed
 
 
 def record(*texts, secret=SPLIT.train[0]):

@@ -191,6 +191,23 @@ def test_tokens_that_a_server_does_not_count_or_counts_oddly_are_unknown(server,
         assert answer.text == "x" and usage([answer])["prompt_tokens"] is None
 
 
+def test_a_server_that_stays_busy_until_the_time_is_over_is_named_by_its_status(server, ask):
+    server.answer = lambda handler, number: handler.reply(429, {"error": "busy"}, {"Retry-After": "30"})
+    [answer] = ask(timeout=0.5)
+    assert answer.failure == "no answer within 0.5 s (HTTP 429)" and answer.requests == 1
+    server.answer = in_pieces
+    [answer] = ask(timeout=0.5)
+    assert answer.failure == "no answer within 0.5 s"
+
+
+def test_an_answer_that_is_refused_is_counted_with_the_tokens_that_it_cost(server, ask):
+    finish = iter(["stop", "content_filter"])
+    server.answer = lambda handler, number: handler.reply(200, body(say("crane"), finish=next(finish)))
+    answers = ask(2, concurrency=1)
+    assert [answer.failure is None for answer in answers] == [True, False]
+    assert (usage(answers)["prompt_tokens"], usage(answers)["completion_tokens"]) == (200, 14)
+
+
 def test_the_newer_name_of_the_cap_is_used_where_a_model_asks_for_it(server, ask):
     def picky(handler, number):
         if "max_tokens" in server.asked[number - 1]:

@@ -359,6 +359,17 @@ def test_games_of_which_none_is_worth_keeping_are_summed_up_all_the_same(tmp_pat
     assert (tmp_path / "games_lost.txt").read_text() == "alley\n" and not (tmp_path / "b.jsonl").exists()
 
 
+def test_a_summary_writes_over_nothing(tmp_path, capsys):
+    """Least of all over its source, whose name may be that of its table."""
+    source = tmp_path / "games.csv"
+    source.write_text("secret,turn,guess,feedback\nalley,1,alley,GGGGG\n")
+    before = source.read_bytes()
+    for folder, why in ((tmp_path, "is there already"), (source, "is a file")):
+        made = tmp_path / "made.jsonl"
+        assert main(["convert", str(source), str(made), "--to", "turns", "--summary", str(folder)]) == 2
+        assert why in capsys.readouterr().err and source.read_bytes() == before and not made.exists()
+
+
 def test_without_a_choice_all_games_are_kept_and_summed_up(opened, tmp_path):
     held_out = opened.split.test[0]
     write(
@@ -372,7 +383,7 @@ def test_without_a_choice_all_games_are_kept_and_summed_up(opened, tmp_path):
     assert report.kept == 2
     write(tmp_path / "b.jsonl", SAMPLES["chat"])
     with pytest.raises(ValueError, match="no finished game of a known secret"):
-        formats.convert(tmp_path / "b.jsonl", summary=tmp_path)
+        formats.convert(tmp_path / "b.jsonl", summary=tmp_path / "b")
 
 
 SMALL = data.game_words(sample=40)
@@ -793,6 +804,14 @@ def test_the_forms_that_the_command_line_offers_are_those_there_are():
         "**Guess 1**: SLATE BBBBB",
         "Guess: SLATE, BBBBB",
         "slate ⬛🟨⬛⬛🟩",
+        "SLATE | ⬛ 🟨 ⬛ ⬛ 🟩",
+        "S L A T E -> B B G B G",
+        "slate: 0 0 2 0 2",
+        "SLATE → gray gray green gray green",
+        "Guess: slate\nFeedback: BBGBG",
+        '{"guess": "slate", "feedback": "BBGBG"}',
+        "I guessed slate and got S(x) L(x) A(✓) T(x) E(✓)",
+        "s:absent l:absent a:correct t:absent e:correct",
     ],
 )
 def test_past_guesses_in_an_unknown_layout_are_not_taken_for_none(told, tmp_path):
@@ -804,6 +823,46 @@ def test_past_guesses_in_an_unknown_layout_are_not_taken_for_none(told, tmp_path
 @pytest.mark.parametrize("text", ["{[]: 1}", "{[]}", "[{[]}]"])
 def test_a_history_that_python_cannot_hold_is_a_bad_row(text, tmp_path):
     refused(tmp_path, {"history": text, "secret": "alley"}, "the column of past guesses is no list")
+
+
+@pytest.mark.parametrize(
+    "told", ["Feedback is 0, 1 or 2 for each letter.", "Marks: gray, yellow, green.", "Try 10 words a game."]
+)
+def test_a_prompt_that_explains_feedback_tells_no_guess(told):
+    assert notations.text_history(f"{told}\nYour first guess?", RULES) == ()
+
+
+def test_half_a_character_within_a_history_is_a_bad_row(tmp_path):
+    """One that JSON of the row does not show, since it is escaped once more: no table could be written."""
+    text = r'[["crane", "BBYBY", "ok", "ok", "\ud83d"]]'
+    refused(tmp_path, {"history": text, "secret": "alley"}, "half a character")
+    formats.convert(tmp_path / "rows.jsonl", tmp_path / "made.parquet", "messages")
+    row = {**PREDIBASE, "past_guess_history": r"[['CRANE', 'C(x) R(x) A(-) N(x) E(-)\ud83d']]"}
+    write(tmp_path / "own.jsonl", PREDIBASE, row)
+    assert read(tmp_path / "own.jsonl")[1].left_out == {"half a character (a lone surrogate)": 1}
+
+
+def test_damage_of_a_table_or_a_folder_names_it(tmp_path, capsys):
+    import pyarrow
+    from pyarrow import parquet
+
+    write(tmp_path / "a.jsonl", SAMPLES["chat"])
+    formats.convert(tmp_path / "a.jsonl", tmp_path / "a.parquet", "prompt")
+    whole = bytearray((tmp_path / "a.parquet").read_bytes())
+    whole[4:60] = b"\xff" * 56  # the pages are damaged, and the footer is not
+    (tmp_path / "torn.parquet").write_bytes(whole)
+    twice = pyarrow.Table.from_arrays([pyarrow.array(["a"])] * 3, ["prompt", "response", "prompt"])
+    parquet.write_table(twice, tmp_path / "twice.parquet")
+    said = {"torn.parquet": "not a whole table", "twice.parquet": "two columns have the name 'prompt'"}
+    for number, (name, content) in enumerate([("state.json", "{"), ("dataset_info.json", "[]")]):
+        formats.convert(tmp_path / "a.jsonl", tmp_path / f"set{number}", "chat")
+        (tmp_path / f"set{number}" / name).write_text(content)
+        said[f"set{number}"] = "not a whole folder of `datasets`"
+    capsys.readouterr()
+    for name, why in said.items():
+        assert main(["convert", str(tmp_path / name)]) == 2
+        error = capsys.readouterr().err
+        assert f"{name}: {why}" in error and error.count("\n") == 1
 
 
 def test_a_turn_without_a_game_is_a_bad_row(tmp_path):

@@ -42,17 +42,31 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
                 yield number, _json_row(line)
 
 
+def require_characters(value: object) -> None:
+    """Raise `Bad` for half a character in a text of `value`, which only an escape can write, and which no
+    other container takes."""
+    try:
+        json.dumps(value, ensure_ascii=False, default=str, skipkeys=True).encode()
+    except UnicodeEncodeError:
+        raise Bad("half a character (a lone surrogate)") from None
+
+
 def _json_row(line: bytes) -> Row | Bad:
     try:
         row = json.loads(line.decode())
-        if b"\\u" in line:  # only an escape can write half a character, which no other container takes
-            json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return Bad("half a character (a lone surrogate)")
+        if b"\\u" in line:
+            require_characters(row)
+    except Bad as why:
+        return why
     except (ValueError, RecursionError) as error:
         whole = line.endswith(b"}") or not line.startswith(b"{")
         return Bad("not JSON" if whole else "not JSON, the row seems half written", error)
     return row if isinstance(row, dict) else Bad("not a JSON object", type(row).__name__)
+
+
+def _require_different(path: Path, columns: Iterable[str]) -> None:
+    if twice := next((name for name, n in Counter(columns).items() if n > 1), None):
+        raise ValueError(f"{path}: two columns have the name {twice!r}")
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
@@ -69,11 +83,10 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
         table = csv.DictReader(iter(line, ""), restkey="", strict=True)
         try:
             # Read here: in place of a first line that cannot be read the next would be taken.
-            names = Counter(table.fieldnames)
+            names = table.fieldnames or ()
         except (Bad, csv.Error) as error:
             raise ValueError(f"{path}, line 1: no header of a CSV file ({error})") from None
-        if twice := next((name for name, n in names.items() if n > 1), None):
-            raise ValueError(f"{path}, line 1: two columns have the name {twice!r}")
+        _require_different(path, names)
         number = 0
         while True:
             number += 1
@@ -95,6 +108,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
     import pyarrow.parquet
 
     with pyarrow.parquet.ParquetFile(path) as file:
+        _require_different(path, file.schema_arrow.names)
         batches = (batch.to_pylist() for batch in file.iter_batches(BATCH))
         yield from enumerate(chain.from_iterable(batches), 1)
 
@@ -102,7 +116,10 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
 def _dataset_rows(path: Path) -> Iterator[tuple[int, Row]]:
     import datasets
 
-    loaded = datasets.load_from_disk(str(path))
+    try:
+        loaded = datasets.load_from_disk(str(path))
+    except Exception as error:  # its files are read as if they were whole: anything may be missing in them
+        raise ValueError(f"{path}: not a whole folder of `datasets` ({error})") from None
     if isinstance(loaded, datasets.DatasetDict):
         raise ValueError(f"{path}: a dataset of the splits {', '.join(loaded)}; name the folder of one")
     batches = (table.to_pylist() for table in loaded.with_format("arrow").iter(BATCH))
@@ -141,9 +158,10 @@ def readable(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not a UTF-8 text file ({error.reason})") from None
     except Exception as error:
-        # OverflowError: a date that Python cannot hold
         own = type(error).__module__.partition(".")[0] in ("pyarrow", "datasets")
-        if not own and not isinstance(error, OverflowError):
+        unnumbered = type(error) is OSError and error.errno is None  # of pyarrow too, not of the system
+        # OverflowError: a date that Python cannot hold
+        if not (own or unnumbered or isinstance(error, OverflowError)):
             raise
         raise ValueError(f"{path}: not a whole table ({error})") from None
 

@@ -72,7 +72,9 @@ def play(
         if answered:
             write_jsonl(file, played)
         else:
-            answers.rename(answers.with_suffix(".failed"))
+            with open(answers.with_suffix(".failed"), "a", encoding="utf-8") as failed:
+                failed.write(answers.read_text(encoding="utf-8"))  # behind those of an earlier call
+            answers.unlink()
         return answered
 
     unanswered = 0

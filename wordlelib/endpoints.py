@@ -27,7 +27,8 @@ MOST_BYTES = 4 * 2**20  # of one answer: no cap on tokens that can be asked for 
 SHORTEST_SECRET = 8  # a shorter key is a placeholder for a server that asks for none, and may be a word
 Chat = list[dict[str, str]]
 
-_sent: ContextVar[list[int]] = ContextVar("requests sent for the chat that the task asks about")
+# What became of the requests sent for the chat that the task asks about: a status each, 0 without one.
+_sent: ContextVar[list[int]] = ContextVar("statuses")
 
 
 class Answer(NamedTuple):
@@ -221,8 +222,9 @@ def usage(answers: Iterable[Answer]) -> dict[str, int | float | None]:
     answers = list(answers)
 
     def tokens(name: str) -> int | None:
-        counts = [getattr(answer, name) for answer in answers if answer.failure is None]
-        return None if None in counts else sum(counts)
+        counts = [(answer.failure, getattr(answer, name)) for answer in answers]
+        # a failure costs what the server says: nothing where it says nothing
+        return None if (None, None) in counts else sum(count or 0 for _, count in counts)
 
     requests = sum(answer.requests for answer in answers)
     return {
@@ -245,12 +247,14 @@ def _client(endpoint: Endpoint, **options: Any) -> Any:
     import openai
 
     async def count(request: Any) -> None:
-        if counter := _sent.get(None):
-            if counter[0]:  # a retry; the first request has waited already, outside its time limit
+        if (statuses := _sent.get(None)) is not None:
+            if statuses:  # a retry; the first request has waited already, outside its time limit
                 await asyncio.sleep(endpoint.pace.delay())
-            counter[0] += 1
+            statuses.append(0)
 
     async def bound(response: Any) -> None:
+        if statuses := _sent.get(None):
+            statuses[-1] = response.status_code
         response.stream = _bounded(response.stream)
 
     # At the level DEBUG it logs the headers of a response, in which a server may send back the key.
@@ -302,8 +306,7 @@ async def _ask_all(
 async def _ask(endpoint: Endpoint, client: Any, chat: Chat, options: dict[str, Any]) -> Answer:
     import openai
 
-    # The list is never empty, and the hook of the client counts in it.
-    _sent.set(counter := [0])
+    _sent.set(statuses := [])  # the hooks of the client write in it
     begin = time.monotonic()
     answer = Answer(None)
     try:
@@ -322,10 +325,10 @@ async def _ask(endpoint: Endpoint, client: Any, chat: Chat, options: dict[str, A
                 raw = await _post(client, endpoint.model, chat, renamed)
         answer = _read(raw.content)
     except Exception as error:  # whatever it is, it is this chat's and no other's
-        answer = Answer(None, _why(error, endpoint))
+        answer = Answer(None, _why(error, endpoint, statuses))
     text, failure = (part and _without_key(part, endpoint.key) for part in answer[:2])
     seconds = round(time.monotonic() - begin, 3)
-    return answer._replace(text=text, failure=failure, requests=counter[0], seconds=seconds)
+    return answer._replace(text=text, failure=failure, requests=len(statuses), seconds=seconds)
 
 
 async def _post(client: Any, model: str, chat: Chat, options: dict[str, Any]) -> Any:
@@ -359,12 +362,14 @@ def _count(value: Any) -> int | None:
     return value if type(value) is int and value >= 0 else None
 
 
-def _why(error: Exception, endpoint: Endpoint) -> str:
+def _why(error: Exception, endpoint: Endpoint, statuses: Sequence[int]) -> str:
     """A failure in words. The client's own messages may quote the server, which may quote the key."""
     import openai
 
     if isinstance(error, TimeoutError | openai.APITimeoutError):
-        return f"no answer within {endpoint.timeout:g} s"
+        # a busy server is one that answers, though no retry helped in time
+        refused = next((status for status in reversed(statuses) if status >= 400), 0)
+        return f"no answer within {endpoint.timeout:g} s" + f" (HTTP {refused})" * bool(refused)
     if isinstance(error, openai.APIStatusError):
         said = error.body.get("message") if isinstance(error.body, dict) else error.body
         said = _short(_without_key(str(said or ""), endpoint.key))

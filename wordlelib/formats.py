@@ -582,6 +582,14 @@ def _require_writable(target: Path, form: str) -> None:
         raise ValueError(f"{target}: the form traces, and no other, is written as .csv")
 
 
+def _require_new(summary: Path) -> None:
+    """Its table has a name that a source may have: nothing is written over."""
+    if summary.exists() and not summary.is_dir():
+        raise ValueError(f"{summary} is a file: name a folder for the summary")
+    if (summary / "games.csv").exists():
+        raise ValueError(f"{summary / 'games.csv'} is there already: name another folder for the summary")
+
+
 def convert(
     source: str | Path,
     target: str | Path | None = None,
@@ -613,6 +621,8 @@ def convert(
                 f"{data.folder}: under lexicon: train no text may name a held-out word; texts of others may "
                 "hide one; use data made with lexicon: full"
             )
+    if summary:
+        _require_new(Path(summary))
     if keep < 0:
         raise ValueError(f"keep is {keep}: use a number of games of each secret, or 0 for all rows")
     words = data.words if data else load_words()

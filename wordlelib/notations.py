@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache, wraps
 from itertools import compress
 
-from wordlelib.containers import Bad
+from wordlelib.containers import Bad, require_characters
 from wordlelib.game import History, Turn
 from wordlelib.prompts import parse_guess
 from wordlelib.rules import Rules
@@ -28,6 +28,7 @@ def for_short(function: Callable) -> Callable:
 _NAMES = {"absent": "B", "gray": "B", "grey": "B", "present": "Y", "yellow": "Y"}
 _NAMES |= {"correct": "G", "green": "G"}
 _NAME = "|".join(_NAMES)
+_LETTER = r"[^\W\d_]"
 _SPELLED = re.compile(
     rf"(?<![^\W\d_])([^\W\d_])\s?(\((?:.|{_NAME})\)|[:=]\s?(?:{_NAME})\b|[-?!](?=\s|$))", re.I
 )
@@ -145,9 +146,16 @@ def _told_turn(body: str, rules: Rules) -> Turn:
 @lru_cache(maxsize=16)
 def _scored_word(length: int) -> re.Pattern:
     """A word with its feedback behind it, as in `SLATE => BBBBB`, which must not be taken for no guess."""
-    word = rf"\b[^\W\d_]{{{length}}}\b"
-    marks = rf"(?:[BXYG]{{{length}}}\b|[bxyg]{{{length}}}\b|[🟩🟨🟧🟦⬛⬜]{{{length}}})"
-    return re.compile(rf"{word}[^\w]{{1,8}}{marks}")
+
+    def in_a_row(mark: str, between: str = "[ ,]*") -> str:
+        return rf"{mark}(?:{between}{mark}){{{length - 1}}}"
+
+    word = rf"\b(?:{in_a_row(_LETTER, '')}|{in_a_row(_LETTER, ' ')})\b"
+    named = in_a_row(rf"(?i:{_NAME})\b", "[ ,]+")
+    marks = rf"(?:(?:{in_a_row('[BXYG]')}|{in_a_row('[bxyg]')}|{in_a_row('[012]')}|{named})\b"
+    marks += rf"|{in_a_row('[🟩🟨🟧🟦⬛⬜]', '[^a-z]?')})"
+    spelled = in_a_row(rf"{_LETTER}\s?(?:\((?:.|{_NAME})\)|[:=]\s?(?:{_NAME})\b)", r"[\s,]*")
+    return re.compile(rf"{word}\W{{1,8}}(?:(?i:feedback|results?)\W{{1,8}})?{marks}|\b{spelled}")
 
 
 def text_history(text: str, rules: Rules) -> History:
@@ -216,6 +224,8 @@ def column_history(text: object, rules: Rules) -> History:
             turns = ast.literal_eval(text)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             raise Bad("the column of past guesses is no list", repr(text)[:80]) from None
+    if "\\" in text:
+        require_characters(turns)
     return listed_history(turns, rules)
 
 
