@@ -61,6 +61,12 @@ def test_people_stand_beside_the_players_with_their_source():
     assert "MCM 2023" in plots.caption(drawn) and "People" not in plots.caption(EVERY["histogram"])
 
 
+@pytest.mark.parametrize("names", [["sft"], ["sft", "greedy"], ["sft", "sft_continued", "grpo", "greedy"]])
+def test_people_have_a_colour_that_no_player_beside_them_has(names):
+    drawn = figures.histogram({name: {"1": 1, "X": 0} for name in names}, figures.PEOPLE)
+    assert len({trace.marker.color for trace in drawn.data}) == len(names) + 1
+
+
 def test_turns_that_no_game_reached_are_left_out():
     [sft, grpo] = EVERY["regret"].data
     assert (list(sft.x), list(sft.y)) == ([1, 2, 3], [0.1, 0.5, 0.2])

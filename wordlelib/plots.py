@@ -30,6 +30,7 @@ PLAYER_COLOURS = {
     "grpo": "#D55E00",
     "random_consistent": "#CC79A7",
     "greedy": "#009E73",
+    "people": "#000000",
 }
 SHARES = {"range": [0, 1.08], "tickformat": ".0%"}
 SMOOTH_FROM = 40  # a series with more points is drawn as its running mean over its faint points
