@@ -4,7 +4,11 @@ property tests that know no clock."""
 import builtins
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -361,3 +365,32 @@ def server():
         threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
         yield made
         made.shutdown()
+
+
+def killed_at(number: int, server: Server, answer: Callable, arguments: list[str]) -> None:
+    """Run a command of the project, and kill it with all that it started at that request to the server.
+
+    From it on no request is answered before the kill; afterwards all are, by `answer`, as those before were.
+    """
+    held = threading.Event()
+
+    def holding(handler, asked):
+        if asked >= number:
+            held.set()
+            time.sleep(2)
+        answer(handler, asked)
+
+    server.answer = holding
+    begun = subprocess.Popen(
+        [sys.executable, "-m", "wordlelib", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        text=True,
+    )
+    assert held.wait(40), begun.communicate()[0]
+    os.killpg(begun.pid, signal.SIGKILL)
+    begun.wait()
+    time.sleep(0.2)
+    server.answer = answer

@@ -2,18 +2,14 @@
 
 import csv
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 from types import SimpleNamespace
 
 import pytest
-from conftest import KEY, ROOT, body, example, say
+from conftest import KEY, ROOT, body, example, killed_at, say
 
 from wordlelib import data, distil, endpoints, params, runs
 from wordlelib.__main__ import main
@@ -315,7 +311,7 @@ def test_the_notebook_makes_the_data_of_a_teacher(teacher, project):
 
 def test_a_killed_teacher_goes_on_and_pays_nothing_twice(teacher, tmp_path):
     """Killed in the middle of its games; `--resume` plays the others, and makes the data of all."""
-    out, good, held = tmp_path / "out", teacher.answer, threading.Event()
+    out = tmp_path / "out"
     settings = {
         **{"teacher": "endpoint", "endpoint": teacher.url, "teacher_model": "good", "sample_words": 40},
         **{"test_secrets": 20, "val_secrets": 2, "teacher_secrets": 6, "teacher_games": 2, "n_states": 10},
@@ -323,30 +319,10 @@ def test_a_killed_teacher_goes_on_and_pays_nothing_twice(teacher, tmp_path):
     }
     options = [f"--set=01_data_synthesis.{name}={value}" for name, value in settings.items()]
     arguments = ["run", "--recipe", "cpu-demo", "--out", str(out), "--stages", "01_data_synthesis", *options]
-
-    def stop_at_15(handler, number):
-        if number > 14:
-            held.set()
-            time.sleep(2)
-        good(handler, number)
-
-    teacher.answer = stop_at_15
-    begun = subprocess.Popen(
-        [sys.executable, "-m", "wordlelib", *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        text=True,
-    )
-    assert held.wait(60), begun.communicate()[0]
-    os.killpg(begun.pid, signal.SIGKILL)
-    begun.wait()
-    time.sleep(0.2)
+    killed_at(15, teacher, teacher.answer, arguments)
     folder = out / "01_data_synthesis" / distil.FOLDER
     answered, paid = len(distil.answers_of(folder)), len(teacher.asked)
     assert 12 <= answered <= 14 and paid - answered <= 2  # those under way are lost, and no other
-    teacher.answer = good
     assert main([*arguments, "--resume"]) == 0
     about = data.load(out / "01_data_synthesis").card["teacher"]
     assert about["games"] == 16 and about["requests"] == len(teacher.asked) - (paid - answered)

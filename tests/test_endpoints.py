@@ -1,17 +1,12 @@
 """Models behind an endpoint, against a local server that misbehaves on purpose."""
 
 import json
-import os
-import signal
 import socket
-import subprocess
-import sys
-import threading
 import time
 from contextlib import suppress
 
 import pytest
-from conftest import KEY, ROOT, Server, body, example, say
+from conftest import KEY, ROOT, Server, body, example, killed_at, say
 
 from wordlelib import analysis, data, endpoints, params, runs
 from wordlelib.__main__ import main
@@ -438,30 +433,10 @@ def test_a_killed_evaluation_goes_on_pays_nothing_twice_and_ends_in_a_table(serv
     """Killed in its second turn; the same command ends it. The key stands nowhere in the folder."""
     out = tmp_path / "out"
     arguments = evaluate(server, out, "--max-games", "6", "--secrets", "heldout")
-    good, held = guess_by_turn(server), threading.Event()
-
-    def stop_at_9(handler, number):
-        if number > 8:
-            held.set()
-            time.sleep(2)
-        good(handler, number)
-
-    server.answer = stop_at_9
-    begun = subprocess.Popen(
-        [sys.executable, "-m", "wordlelib", *arguments, "--set", "concurrency=2"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        text=True,
-    )
-    assert held.wait(40), begun.communicate()[0]
-    os.killpg(begun.pid, signal.SIGKILL)
-    begun.wait()
-    time.sleep(0.2)
+    killed_at(9, server, guess_by_turn(server), [*arguments, "--set", "concurrency=2"])
     before = [json.dumps(asked["messages"]) for asked in server.asked[:8]]
     assert runs.status(out / "04_eval")["status"] == "running"
-    paid, server.answer = len(server.asked), good
+    paid = len(server.asked)
     assert main(arguments) == 0  # how many at once may change
     shown = capfd.readouterr().out
     games = read_games(out / "04_eval" / "games.jsonl")
