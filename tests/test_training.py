@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import huggingface_hub
 import pytest
 import torch
+import transformers
 import trl
 
 from wordlelib import callbacks, data, evaluate, models, players, rewards, runs, tasks, trackers, training
@@ -661,6 +662,33 @@ def test_a_limit_that_a_single_step_passes_is_an_error_and_no_endless_restart(so
     leaking(monkeypatch, 0.0)
     with pytest.raises(MemoryError, match=r"one step of training takes 1.00 GB, more than max_memory_gb 0.5"):
         train_sft(source, tmp_path, max_memory_gb=0.5)
+
+
+@pytest.mark.parametrize(
+    ("stage", "engine", "advice"),
+    [
+        ("sft", False, "set micro_batch_size below 8, and resume"),
+        ("grpo", False, "set micro_batch_size below 8, and resume"),
+        ("grpo", True, "set micro_batch_size below 8 or lower engine_memory, and resume"),
+    ],
+)
+def test_out_of_memory_on_the_gpu_is_a_sentence_that_names_what_to_lower(
+    source, game, tmp_path, monkeypatch, stage, engine, advice
+):
+    """An engine beside the trained model holds a share of the card that it can give up."""
+
+    def train(trainer, resume_from_checkpoint):
+        if engine:
+            trainer.model.vllm_engine = True  # as much of it as is looked at
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nGPU 0 has")
+
+    monkeypatch.setattr(transformers.Trainer, "train", train)
+    with pytest.raises(MemoryError) as failed:
+        train_sft(source, tmp_path) if stage == "sft" else train_grpo(source, game, tmp_path)
+    assert str(failed.value) == (
+        f"the GPU's memory does not hold 8 rows at once: {advice}; `python -m wordlelib plan` says what fits "
+        "(CUDA out of memory. Tried to allocate 2 GiB.)"
+    )
 
 
 def test_memory_stays_flat_over_100_steps(source, game, tmp_path):
