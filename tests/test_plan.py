@@ -170,6 +170,14 @@ def test_rows_are_lowered_first_then_unused_length_then_the_weights_then_the_mod
     assert plan.advice(settings, 8)["02_sft.model"] in plan.MODELS
 
 
+def test_a_smaller_model_is_named_for_the_data_too():
+    """01 counts the tokens of its rows with the tokenizer of the model."""
+    model = plan.advice(SETTINGS["qwen2.5-3b"], 8)["02_sft.model"]
+    assert model != RECIPES["qwen2.5-3b"]
+    sentence = plan.verdict(SETTINGS["qwen2.5-3b"], 8)[1]
+    assert f"; it fits with --set 01_data_synthesis.model={model} --set 02_sft.model={model}" in sentence
+
+
 def test_evaluation_with_transformers_plays_fewer_games_at_once():
     small = {"02_sft.micro_batch_size": 8, "03_grpo.micro_batch_size": 8}
     own = {"04_eval.backend": "transformers", "04_eval.batch_size": 5000}
