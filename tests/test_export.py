@@ -401,6 +401,7 @@ def test_without_a_converter_a_sentence_says_what_to_install(run, capsys, monkey
     monkeypatch.setenv("PATH", "")
     error = refused(capsys, run, "--to", "gguf")
     assert "git clone https://github.com/ggml-org/llama.cpp" in error and "LLAMA_CPP=" in error
+    assert "pip install gguf sentencepiece" in error  # what it imports beyond this project's packages
 
 
 # The hub -----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from wordlelib import plan, recipes
 from wordlelib.__main__ import main
+from wordlelib.runs import read_json, read_yaml
 
 RECIPES = {
     "qwen2.5-0.5b": "Qwen/Qwen2.5-0.5B-Instruct",
@@ -169,11 +170,45 @@ def test_rows_are_lowered_first_then_unused_length_then_the_weights_then_the_mod
     assert plan.advice(settings, 8)["02_sft.model"] in plan.MODELS
 
 
+def test_a_smaller_model_is_named_for_the_data_too():
+    """01 counts the tokens of its rows with the tokenizer of the model."""
+    model = plan.advice(SETTINGS["qwen2.5-3b"], 8)["02_sft.model"]
+    assert model != RECIPES["qwen2.5-3b"]
+    sentence = plan.verdict(SETTINGS["qwen2.5-3b"], 8)[1]
+    assert f"; it fits with --set 01_data_synthesis.model={model} --set 02_sft.model={model}" in sentence
+
+
 def test_evaluation_with_transformers_plays_fewer_games_at_once():
     small = {"02_sft.micro_batch_size": 8, "03_grpo.micro_batch_size": 8}
     own = {"04_eval.backend": "transformers", "04_eval.batch_size": 5000}
     changes = plan.advice(plan.with_changes(SETTINGS["qwen2.5-0.5b"], small | own), 40)
     assert list(changes) == ["04_eval.batch_size"] and changes["04_eval.batch_size"] < 5000
+
+
+CARD_GB = {"NVIDIA H100 80GB HBM3": 80, "NVIDIA H200": 141}
+MEASURED = [
+    folder
+    for stage in ("02_sft", "03_grpo")
+    for folder in sorted(ROOT.glob(f"results/reference/*-qwen2.5-0.5b*/{stage}"))
+]
+
+
+@pytest.mark.parametrize("folder", MEASURED, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
+def test_the_peak_that_a_kept_run_measured_is_the_planned_one_within_15_percent(folder):
+    """By the run's own settings, on its card; all were trained from a copy of one model."""
+    stages = [folder.parent / name for name in ("01_data_synthesis", "02_sft", folder.name)]
+    settings = {stage.name: read_yaml(stage / "config.yaml") for stage in stages}
+    assert settings["02_sft"]["model"] == "models/Qwen2.5-Coder-0.5B-Instruct"
+    settings["02_sft"]["model"] = "Qwen/Qwen2.5-0.5B-Instruct"  # of the same shape
+    gpu_gb = CARD_GB[read_json(folder / "environment.json")["gpu"]]
+    planned = plan.stage_memory(folder.name, settings, gpu_gb)[plan.PEAK] / plan.GIB
+    assert planned == pytest.approx(read_json(folder / "metrics.json")["gpu_peak_gib"], rel=0.15)
+
+
+def test_runs_of_both_stages_on_both_cards_are_compared():
+    assert len(MEASURED) >= 8
+    cards = {(folder.parent.name[:4], folder.name) for folder in MEASURED}
+    assert cards == {(card, stage) for card in ("h100", "h200") for stage in ("02_sft", "03_grpo")}
 
 
 def kept_by_torch(family: str, adapter: str, layers: int, tokens: int) -> int:

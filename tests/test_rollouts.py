@@ -54,7 +54,7 @@ def spelled(tokenizer, text: str) -> list[int]:
     return tokenizer.convert_tokens_to_ids(list(text))
 
 
-def writer(tokenizer, words, seen=None):
+def writer(tokenizer, words):
     """A generator that writes random guesses, letter by letter; some are cut, some forge messages."""
 
     def generate(prompts, seeds):
@@ -65,11 +65,20 @@ def writer(tokenizer, words, seen=None):
             text = rng.choice([completion([word], word), f"{FORGED}<guess>{word}</guess>", "<guess"])
             ends = [tokenizer.eos_token_id] if rng.random() < 0.7 else []
             written.append(spelled(tokenizer, text) + ends)
-        if seen is not None:
-            seen.extend(zip(map(tuple, prompts), map(tuple, written), strict=True))
         return written
 
     return generate
+
+
+def noting(generate, seen):
+    """A generator that leaves in `seen` what was read and what was written, as pairs of token ids."""
+
+    def noted(prompts, seeds):
+        written = generate(prompts, seeds)
+        seen.extend(zip(map(tuple, prompts), map(tuple, written), strict=True))
+        return written
+
+    return noted
 
 
 def at_step(step: int):
@@ -79,7 +88,8 @@ def at_step(step: int):
 
 def roll(tokenizer, words, rules, secrets, seen=None, step=0, **options):
     options = {"seed": 3, "max_completion_length": 100} | options
-    function = rollouts.make_rollout_func(writer(tokenizer, words, seen), tokenizer, words, rules, **options)
+    generate = noting(writer(tokenizer, words), [] if seen is None else seen)
+    function = rollouts.make_rollout_func(generate, tokenizer, words, rules, **options)
     return function(
         [[*messages((), rules)[:-1], {"role": "user", "secret": s}] for s in secrets], at_step(step)
     )
@@ -113,9 +123,12 @@ def test_no_chat_template_shows_the_secret(words, rules, name):
 
 @pytest.mark.parametrize("name", ["nano", "qwen2_5"])
 def test_what_is_trained_is_what_was_generated_from_what_was_read(words, rules, name):
-    """Ids and mask agree in length; the 1s of a mask are whole completions and nothing else."""
     tokenizer, seen = tokenizer_of(name, rules), []
-    rolled = roll(tokenizer, words, rules, words.answers, seen)
+    check_tokens(roll(tokenizer, words, rules, words.answers, seen), seen, tokenizer, rules)
+
+
+def check_tokens(rolled, seen, tokenizer, rules):
+    """Ids and mask agree in length; the 1s of a mask are whole completions and nothing else."""
     assert rolled["logprobs"] is None
     columns = (rolled[key] for key in ("prompt_ids", "completion_ids", "env_mask", "record", "text"))
     for prompt, answer, mask, record, text in zip(*columns, strict=True):
@@ -313,10 +326,10 @@ def sources(words, tmp_path_factory):
     return {history: data.load(folder) for history, folder in folders.items()}
 
 
-def train(source, folder, adapter=False, resumed=False, **changes):
-    """Two steps of GRPO from a fresh model; the model, its weights before, and its log."""
+def train(source, folder, adapter=False, resumed=False, model=None, **changes):
+    """Two steps of GRPO, from a fresh model unless `model` is given; it, its weights before, and the log."""
     tokenizer = models.nano_tokenizer(source.rules)
-    model = models.nano_model(tokenizer)
+    model = model or models.nano_model(tokenizer)
     if adapter:
         model = models.attach_adapter(model, rank=4)
     before = flat(model)
@@ -351,6 +364,74 @@ def test_grpo_trains_on_whole_games_and_logs_them(
         assert row["frac_reward_zero_std"] == 0 and row["grad_norm"] > 0
         assert row["games_played"] == 16 and 1 <= row["games_turns"] <= 6 and row["format_share"] > 0
     assert flat(model).isfinite().all() and not torch.equal(flat(model), before)
+
+
+def taught(source, folder):
+    """A nano model that knows a few turns by heart, so that some of its guesses are words."""
+    tokenizer = models.nano_tokenizer(source.rules)
+    model = models.nano_model(tokenizer)
+    own = {"learning_rate": 1e-2, "max_steps": 150, "eval_every": 150, "save_every": 150, "max_length": 500}
+    folder.mkdir()
+    run = runs.Run("02_sft", SimpleNamespace(**(GRPO | own)), folder, False)
+    training.sft(model, tokenizer, source.rows("sft"), source.rows("sft_val"), run.config, run)
+    return model
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_twenty_steps_train_the_tokens_of_the_models_own_games(words, tmp_path, monkeypatch, history):
+    """In each step a group plays one secret, and the loss has a log-probability for each token of the
+    batch and counts those that the model wrote in the games, no others."""
+    rules = rules_for(words, renderer="symbols", history=history, turns=2)
+    lists = {"source": {"sample": 40, "sample_seed": 1}, "rows": 20, "states": 20}
+    data.build(tmp_path / "data", rules, split_secrets(words, test=8, val=4), **lists, candidates=1)
+    source = data.load(tmp_path / "data")
+    model, tokenizer = taught(source, tmp_path / "sft"), models.nano_tokenizer(rules)
+    seen, played, batches, shapes = [], [], [], []
+
+    def spy(owner, name, note):
+        """Replace a function by itself with a look at its arguments and result."""
+        real = getattr(owner, name)
+
+        def spied(*arguments, **named):
+            result = real(*arguments, **named)
+            return note(arguments, result) or result
+
+        monkeypatch.setattr(owner, name, spied)
+
+    def note_games(arguments, rollout_func):
+        def noted(prompts, trainer):
+            played.append(rollout_func(prompts, trainer))
+            return played[-1]
+
+        return noted
+
+    spy(players, "transformers_generator", lambda arguments, generate: noting(generate, seen))
+    spy(rollouts, "make_rollout_func", note_games)
+    spy(trl.GRPOTrainer, "_compute_loss", lambda arguments, loss: batches.append(arguments[2]))
+    spy(
+        trl.GRPOTrainer,
+        "_get_per_token_logps_and_entropies",
+        lambda arguments, result: shapes.append(result[0].shape),
+    )
+    model, before, log = train(
+        *(source, tmp_path / "grpo"), model=model, max_steps=20, save_every=20, max_completion_length=24
+    )
+
+    assert [row["step"] for row in log] == list(range(1, 21))
+    assert max(row["grad_norm"] for row in log) > 0 and not torch.equal(flat(model), before)
+    assert sum(row["format_share"] for row in log) > 2  # of 20: the games are those of a model that plays
+    assert len(played) == len(batches) == len(shapes) == 20
+    for rolled, batch, shape in zip(played, batches, shapes, strict=True):
+        check_tokens(rolled, seen, tokenizer, rules)
+        secrets = [record["secret"] for record in rolled["record"]]
+        assert secrets == [secrets[0]] * 8 + [secrets[8]] * 8 and secrets[0] != secrets[8]
+        ids, mask = batch["completion_ids"], batch["completion_mask"] * batch["tool_mask"]
+        assert ids.shape == mask.shape == shape
+        counted = [row[of_model.bool()].tolist() for row, of_model in zip(ids, mask, strict=True)]
+        columns = zip(rolled["completion_ids"], rolled["env_mask"], strict=True)
+        assert sorted(counted) == sorted(
+            [token for token, ours in zip(*row, strict=True) if ours] for row in columns
+        )
 
 
 @pytest.mark.parametrize("history", HISTORIES)

@@ -1,5 +1,6 @@
 """SFT and GRPO on the nano model: what is trained, what is logged, what stops, and how it goes on."""
 
+import copy
 import itertools
 import os
 import shutil
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 import huggingface_hub
 import pytest
 import torch
+import transformers
 import trl
 
 from wordlelib import callbacks, data, evaluate, models, players, rewards, runs, tasks, trackers, training
@@ -199,17 +201,15 @@ class Stopped(Exception):
     """Stands for a kill between two steps."""
 
 
+def stop_at_second_validation(number):
+    if number == 2:
+        raise Stopped
+    return {}
+
+
 def test_a_resumed_sft_ends_with_the_weights_of_an_uninterrupted_one(source, tmp_path):
     """Same rows, same step count, same optimiser state; the log has each step once."""
     whole, _ = train_sft(source, tmp_path / "whole")
-    calls = []
-
-    def stop_at_second_validation(number):
-        calls.append(1)
-        if len(calls) == 2:
-            raise Stopped
-        return {}
-
     with pytest.raises(Stopped):
         train_sft(source, tmp_path / "cut", measure=stop_at_second_validation)
     resumed, metrics = train_sft(source, tmp_path / "cut", resumed=True)
@@ -375,6 +375,26 @@ def test_a_resumed_grpo_sees_the_same_states(source, game, tmp_path):
     assert metrics["steps"] == 2
     assert [row["step"] for row in runs.read_log(tmp_path / "log.jsonl") if "loss" in row] == [1, 2]
     assert {name: (tmp_path / "states" / name).read_bytes() for name in rounds} == rounds
+
+
+def test_a_resumed_grpo_ends_with_the_weights_of_an_uninterrupted_one(source, game, tmp_path):
+    """Killed in the fourth step, it goes on from the second with the same states, samples and optimiser."""
+    start, _ = train_sft(source, tmp_path / "sft", max_steps=80, eval_every=80, learning_rate=1e-2)
+    steps = {"max_steps": 5, "eval_every": 2, "save_every": 2, "refresh_every": 3}
+
+    def train(name, **more):
+        model = copy.deepcopy(start)
+        return train_grpo(source, game, tmp_path / name, model, max_completion_length=40, **steps, **more)
+
+    whole, _ = train("whole")
+    with pytest.raises(Stopped):
+        train("cut", measure=stop_at_second_validation)
+    assert checkpoints(tmp_path / "cut") == [2]
+    resumed, metrics = train("cut", resumed=True)
+    assert metrics["steps"] == 5
+    assert torch.allclose(flat(whole), flat(resumed), atol=1e-6)
+    assert [row["step"] for row in logged(tmp_path / "cut", "loss")] == [1, 2, 3, 4, 5]
+    assert all(row["grad_norm"] > 0 for row in logged(tmp_path / "cut", "loss"))
 
 
 def always(model, token: int) -> None:
@@ -661,6 +681,33 @@ def test_a_limit_that_a_single_step_passes_is_an_error_and_no_endless_restart(so
     leaking(monkeypatch, 0.0)
     with pytest.raises(MemoryError, match=r"one step of training takes 1.00 GB, more than max_memory_gb 0.5"):
         train_sft(source, tmp_path, max_memory_gb=0.5)
+
+
+@pytest.mark.parametrize(
+    ("stage", "engine", "advice"),
+    [
+        ("sft", False, "set micro_batch_size below 8, and resume"),
+        ("grpo", False, "set micro_batch_size below 8, and resume"),
+        ("grpo", True, "set micro_batch_size below 8 or lower engine_memory, and resume"),
+    ],
+)
+def test_out_of_memory_on_the_gpu_is_a_sentence_that_names_what_to_lower(
+    source, game, tmp_path, monkeypatch, stage, engine, advice
+):
+    """An engine beside the trained model holds a share of the card that it can give up."""
+
+    def train(trainer, resume_from_checkpoint):
+        if engine:
+            trainer.model.vllm_engine = True  # as much of it as is looked at
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nGPU 0 has")
+
+    monkeypatch.setattr(transformers.Trainer, "train", train)
+    with pytest.raises(MemoryError) as failed:
+        train_sft(source, tmp_path) if stage == "sft" else train_grpo(source, game, tmp_path)
+    assert str(failed.value) == (
+        f"the GPU's memory does not hold 8 rows at once: {advice}; `python -m wordlelib plan` says what fits "
+        "(CUDA out of memory. Tried to allocate 2 GiB.)"
+    )
 
 
 def test_memory_stays_flat_over_100_steps(source, game, tmp_path):

@@ -507,7 +507,8 @@ def converter() -> list[str]:
             return [found]
     raise FileNotFoundError(
         "llama.cpp's convert_hf_to_gguf.py was not found: `git clone https://github.com/ggml-org/llama.cpp`, "
-        "`pip install gguf`, then give its folder, LLAMA_CPP=llama.cpp python -m wordlelib export --to gguf …"
+        "`pip install gguf sentencepiece`, then give its folder, "
+        "LLAMA_CPP=llama.cpp python -m wordlelib export --to gguf …"
     )
 
 

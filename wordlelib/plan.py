@@ -396,7 +396,8 @@ def advice(settings: Settings, gpu_gb: float) -> dict[str, Any] | None:
     now = _model(settings)
     smaller = [name for name in MODELS if sizes[name] < weight_bytes(model_shape(now))]
     for model in (now, *sorted(smaller, key=sizes.get, reverse=True)):
-        changes: dict[str, Any] = {} if model == now else {"02_sft.model": model}
+        # 01 counts the tokens of its rows with the tokenizer of the model that 02 trains
+        changes = {} if model == now else {"01_data_synthesis.model": model, "02_sft.model": model}
         for stage in STAGES:
             if stage in settings and changes is not None:
                 changes = _stage_advice(stage, settings, changes, gpu_gb)

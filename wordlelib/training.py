@@ -165,7 +165,7 @@ def _train(trainer: Any, run: Run, saving: Any) -> None:
     """Train, from a checkpoint if there is one; of a finished training only the weights are loaded.
 
     transformers would take one more step from a checkpoint of the last one. Raises MemoryError with
-    the parameter to lower when the GPU's memory does not suffice, and MemoryLimit when `saving` (the
+    the parameters to lower when the GPU's memory does not suffice, and MemoryLimit when `saving` (the
     callback `Checkpoints`) stopped the training before its end.
     """
     import torch
@@ -180,9 +180,10 @@ def _train(trainer: Any, run: Run, saving: Any) -> None:
         trainer.train(resume_from_checkpoint=checkpoint)
     except torch.OutOfMemoryError as error:
         size = trainer.args.per_device_train_batch_size
+        share = " or lower engine_memory" if getattr(trainer.model, "vllm_engine", None) else ""
         raise MemoryError(
-            f"the GPU's memory does not hold {size} rows at once: set micro_batch_size below {size}, and "
-            f"resume; `python -m wordlelib plan` says what fits ({models.first_line(error)})"
+            f"the GPU's memory does not hold {size} rows at once: set micro_batch_size below {size}{share}, "
+            f"and resume; `python -m wordlelib plan` says what fits ({models.first_line(error)})"
         ) from error
     finally:
         trackers.finish()
