@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 DATA = {"n_rows": 6000, "n_clues": 2000, "n_states": 300, "candidates": 4}
-NANO_DATA = DATA | {"n_clues": 0}  # states in symbols have none
+NO_CLUES = DATA | {"n_clues": 0}  # as states in symbols and growing chats need it
 SFT = {"max_minutes": 0, "max_steps": 60, "batch_size": 128, "micro_batch_size": 128, "eval_every": 60,
        "save_every": 20, "warmup_steps": 5}  # fmt: skip
 GRPO = {"max_minutes": 0, "max_steps": 4, "batch_size": 128, "micro_batch_size": 64, "refresh_every": 2,
@@ -206,12 +206,15 @@ def test_a_merged_model_behind_vllm_serve_plays_and_teaches(served, trained, tmp
 
 
 @pytest.mark.parametrize("history", ["fresh", "chat"])
-def test_grpo_on_whole_games(trained, tmp_path, history):
+def test_grpo_on_whole_games(request, tmp_path, history):
     """20 steps; under `chat` on a model that was trained on chats."""
-    out = branch(trained, tmp_path / "run") if history == "fresh" else tmp_path / "run"
-    longer = {"model": MODEL, "max_length": 1024, "micro_batch_size": 32}
-    if history == "chat":
-        done(out, {"01_data_synthesis": DATA | {"model": MODEL, "history": history}, "02_sft": SFT | longer})
+    out = tmp_path / "run"
+    if history == "fresh":
+        branch(request.getfixturevalue("trained"), out)
+    else:
+        rows = NO_CLUES | {"model": MODEL, "history": history}
+        longer = {"model": MODEL, "max_length": 1024, "micro_batch_size": 32}
+        done(out, {"01_data_synthesis": rows, "02_sft": SFT | longer})
     done(out, {"03_grpo": GRPO | {"unit": "game", "max_steps": 20, "batch_size": 64, "micro_batch_size": 16}})
     log = runs.read_log(out / "03_grpo" / "log.jsonl")
     print(log[-2])
@@ -269,7 +272,7 @@ def test_grpo_moves_the_weights_of_a_nano_model(tmp_path):
     short = {"max_steps": 40, "eval_every": 40, "save_every": 40}
     done(
         tmp_path / "run",
-        {"01_data_synthesis": NANO_DATA, "02_sft": short, "03_grpo": GRPO | {"learning_rate": 1e-5}},
+        {"01_data_synthesis": NO_CLUES, "02_sft": short, "03_grpo": GRPO | {"learning_rate": 1e-5}},
         recipe="nano-gpu",
     )
     files = [tmp_path / "run" / stage / "model" / "model.safetensors" for stage in ("02_sft", "03_grpo")]
@@ -283,7 +286,7 @@ def test_grpo_moves_the_weights_of_a_nano_model(tmp_path):
 @pytest.mark.parametrize("recipe", ["nano-gpu", "qwen2.5-0.5b"])
 def test_two_grpo_trials_at_once_take_a_card_each(tmp_path, recipe):
     """Two local workers: one data set and one SFT for both, then both GRPO trials side by side."""
-    model, rows = ({}, NANO_DATA) if recipe == "nano-gpu" else ({"model": MODEL}, DATA)
+    model, rows = ({}, NO_CLUES) if recipe == "nano-gpu" else ({"model": MODEL}, DATA)
     stages = {"01_data_synthesis": rows | model, "02_sft": SFT | model, "03_grpo": GRPO}
     file, out = tmp_path / "sweep.yaml", tmp_path / "sweep"
     settings = {f"{stage}.{name}": value for stage, given in stages.items() for name, value in given.items()}

@@ -560,7 +560,8 @@ def _starting_engine(memory: float) -> Iterator[None]:
         raise RuntimeError(
             f"the vLLM engine did not start with engine_memory {memory} ({first_line(error)}): "
             "lower engine_memory when other processes or the training hold the GPU, raise it when no room "
-            "is left for its cache; `python -m wordlelib plan` says what fits"
+            "is left for its cache, start again when another process has just left the GPU; "
+            "`python -m wordlelib plan` says what fits"
         ) from error
     after = card_memory()
     taken = f", {(after[0] - before[0]) / after[1]:.0%} taken with the weights" if before and after else ""
