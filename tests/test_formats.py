@@ -4,6 +4,7 @@ import csv
 import gzip
 import itertools
 import json
+import os
 import re
 import tracemalloc
 from types import SimpleNamespace
@@ -766,7 +767,7 @@ def test_any_record_comes_back_from_any_form_that_holds_it(record, form):
         assert record.completion is None or form == "predibase"
         return
     back = formats._record(1, row, formats.detect(row), RULES)
-    [state] = formats._states(formats.checker(WORDS, RULES, formats.Report(""), {})(back), "chat", RULES)
+    [state] = formats._states(formats.checker(WORDS, RULES, {})(back, formats.Report("")), "chat", RULES)
     assert game(state)[:2] == game(record)[:2] and (state.completion or None) == record.completion
 
 
@@ -863,6 +864,92 @@ def test_damage_of_a_table_or_a_folder_names_it(tmp_path, capsys):
         assert main(["convert", str(tmp_path / name)]) == 2
         error = capsys.readouterr().err
         assert f"{name}: {why}" in error and error.count("\n") == 1
+
+
+class Ending(dict):
+    """Held-out secrets that end the process which looks one up."""
+
+    def get(self, *_):
+        os._exit(1)
+
+
+def many_rows(path) -> None:
+    """Good rows, and every kind of thing that a report counts, with repeats that stand far apart."""
+    good = [
+        {**SAMPLES["chat"], "secret": "alley", "history": [[guess, score(guess, "alley")]], "id": guess}
+        for guess in WORDS.answers[:300]
+        if guess != "alley"
+    ]
+    rows = [
+        *(good, good[:5], [{**good[3], "history": [["crane", "GGGGY"]]}] * 7, [{"secret": "alley"}] * 3),
+        [
+            {**good[0], "completion": f"<think>{'A is absent. ' * n}</think><guess>alley</guess>"}
+            for n in (1, 2)
+        ],
+        [{**row, "history": [*row["history"], ["alley", "GGGGG"]]} for row in good[:20]],
+        [{**row, "secret": "zzzzz"} for row in good[:20]],
+    ]
+    lines = [json.dumps(row) for row in itertools.chain(*rows)]
+    lines[50:50] = ["", "no row", '"' + "x" * containers.LONGEST_ROW + '"', "{}"]
+    opening = gzip.open if path.suffix == ".gz" else open
+    with opening(path, "wt", encoding="utf-8", newline="\n") as file:
+        file.write("\n".join(lines))
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+def test_what_is_found_depends_on_no_number_of_processes(name, tmp_path, monkeypatch):
+    """Neither the report, with its numbers, examples and their order, nor the rows that are written."""
+    many_rows(tmp_path / name)
+    alone = formats.convert(tmp_path / name, tmp_path / "alone.jsonl", "turns")
+    assert alone.kept > 300 and len(alone.left_out) >= 6 and alone.left_out["the row repeats an earlier one"]
+    assert alone.false_texts and alone.disagreements and alone.unread["id"] and alone.words
+    monkeypatch.setattr(containers, "BLOCK", 20_000)
+    monkeypatch.setattr(formats, "FEW", 2)
+    asked = []
+    many = formats.each_done
+    monkeypatch.setattr(formats, "each_done", lambda *args: asked.append(args[2]) or many(*args))
+    for workers in (1, 2, 3):
+        assert (
+            formats.convert(tmp_path / name, tmp_path / f"{workers}.jsonl", "turns", workers=workers) == alone
+        )
+        assert (tmp_path / f"{workers}.jsonl").read_bytes() == (tmp_path / "alone.jsonl").read_bytes()
+        assert str(formats.convert(tmp_path / name, workers=workers)) == str(alone)
+    assert asked == [1, 1, 2, 2, 3, 3]
+
+
+def test_a_file_that_is_checked_before_a_process_could_start_starts_none(tmp_path, monkeypatch):
+    asked = []
+    many = formats.each_done
+    monkeypatch.setattr(formats, "each_done", lambda *args: asked.append(args[2]) or many(*args))
+    write(tmp_path / "a.jsonl", *[SAMPLES["chat"]] * 3)
+    formats.convert(tmp_path / "a.jsonl", tmp_path / "a.parquet", "chat", workers=2)
+    formats.convert(tmp_path / "a.parquet", workers=2)
+    assert asked == [1, 1]
+
+
+def test_damage_that_shows_only_far_in_a_file_and_a_process_that_ends_are_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(containers, "BLOCK", 20_000)
+    monkeypatch.setattr(formats, "FEW", 2)
+    many_rows(tmp_path / "a.jsonl.gz")
+    with pytest.raises(MemoryError, match="one of 2 processes that check rows was ended"):
+        list(formats.records(tmp_path / "a.jsonl.gz", WORDS, RULES, formats.Report(""), Ending(), workers=2))
+    whole = (tmp_path / "a.jsonl.gz").read_bytes()
+    (tmp_path / "a.jsonl.gz").write_bytes(whole[:-20])
+    with pytest.raises(ValueError, match="not a whole gzip file"):
+        formats.convert(tmp_path / "a.jsonl.gz", workers=2)
+
+
+@pytest.mark.parametrize("block", [1, 7, 40, 100])
+def test_rows_do_not_depend_on_where_a_file_is_cut(block, tmp_path, monkeypatch):
+    """Lines that are too long, too, which may begin in one part and end in another."""
+    lines = [{"n": 1}, {}, {"n": "x" * 30}, {"n": "x" * 300}, {"n": 2}, {"n": "x" * 29}, {"n": "x" * 900}]
+    text = "\ufeff" + "\r\n".join(map(json.dumps, lines)).replace("{}", "")
+    (tmp_path / "a.jsonl").write_text(text, encoding="utf-8", newline="")
+    monkeypatch.setattr(containers, "LONGEST_ROW", 40)
+    monkeypatch.setattr(containers, "BLOCK", block)
+    rows = dict(containers.read_rows(tmp_path / "a.jsonl"))
+    assert [n for n, row in rows.items() if isinstance(row, containers.Bad)] == [3, 4, 7]
+    assert {n: row["n"] for n, row in rows.items() if isinstance(row, dict)} == {1: 1, 5: 2, 6: "x" * 29}
 
 
 def test_a_turn_without_a_game_is_a_bad_row(tmp_path):

@@ -10,10 +10,11 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from wordlelib.data import Row, write_jsonl
 from wordlelib.game import Turn
@@ -21,6 +22,7 @@ from wordlelib.runs import replacing, replacing_folder
 
 LONGEST_ROW = 1 << 20  # bytes of a JSON line, characters of one of CSV; a longer one is no turn of a game
 BATCH = 1000  # rows of a table that are held at once
+BLOCK = 1 << 20  # bytes of JSON lines that are; what is missing of the last line comes to them
 
 
 class Bad(ValueError):
@@ -31,15 +33,33 @@ class Bad(ValueError):
         self.kind = kind
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
+class Lines(NamedTuple):
+    """Whole lines of JSON as they stand in a file, and the number of the first.
+
+    Of a last line that is too long the end may be missing.
+    """
+
+    number: int
+    text: bytes
+
+
+def _json_lines(path: Path) -> Iterator[Lines]:
+    number = 1
     with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-        for number, line in enumerate(iter(partial(file.readline, LONGEST_ROW + 1), b""), 1):
-            if len(line) > LONGEST_ROW:
-                while line and not line.endswith(b"\n"):
-                    line = file.readline(LONGEST_ROW)
-                yield number, Bad(f"the row is longer than {LONGEST_ROW:,} bytes")
-            elif line := (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).strip():
-                yield number, _json_row(line)
+        while text := file.read(BLOCK):
+            end = text = text + file.readline(LONGEST_ROW + 1)
+            yield Lines(number, text)
+            while end and not end.endswith(b"\n"):
+                end = file.readline(LONGEST_ROW)
+            number += text.count(b"\n") + (not text.endswith(b"\n"))
+
+
+def _json_rows(lines: Lines) -> Iterator[tuple[int, Row | Bad]]:
+    for number, line in enumerate(BytesIO(lines.text), lines.number):
+        if len(line) > LONGEST_ROW:
+            yield number, Bad(f"the row is longer than {LONGEST_ROW:,} bytes")
+        elif line := (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).strip():
+            yield number, _json_row(line)
 
 
 def require_characters(value: object) -> None:
@@ -126,30 +146,40 @@ def _dataset_rows(path: Path) -> Iterator[tuple[int, Row]]:
     yield from enumerate(chain.from_iterable(batches), 1)
 
 
-def read_rows(path: Path) -> Iterator[tuple[int | str, Row | Bad]]:
-    """The rows of a file or folder with their numbers; its ending says how it is read.
+Block = Lines | list[tuple[int | str, Row | Bad]]
 
-    In a folder of CSV files a number names its file.
 
-    Raises FileNotFoundError for a path that is not there and ValueError for an ending that is not known.
-    """
+def _batches(rows: Iterator[tuple[int | str, Row | Bad]]) -> Iterator[Block]:
+    return iter(lambda: list(islice(rows, BATCH)), [])
+
+
+def rows_of(block: Block) -> Iterable[tuple[int | str, Row | Bad]]:
+    """The rows of a block with their numbers."""
+    return _json_rows(block) if isinstance(block, Lines) else block
+
+
+def _blocks(path: Path) -> Iterator[Block]:
     if (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file():
-        return _dataset_rows(path)
+        return _batches(_dataset_rows(path))
     if path.is_dir():
         if not (files := sorted(path.glob("*.csv"))):
             raise ValueError(f"{path}: a folder without CSV files that `save_to_disk` did not write either")
-        return ((f"{number} of {file.name}", row) for file in files for number, row in _csv_rows(file))
+        return _batches(
+            (f"{number} of {file.name}", row) for file in files for number, row in _csv_rows(file)
+        )
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file or folder")
     name = path.name.removesuffix(".gz") if path.suffix == ".gz" else path.name
-    readers = {".jsonl": _json_rows, ".parquet": _parquet_rows, ".csv": _csv_rows}
-    if not (reader := readers.get(Path(name).suffix)) or (name != path.name and reader is not _json_rows):
+    if Path(name).suffix == ".jsonl":
+        return _json_lines(path)
+    readers = {".parquet": _parquet_rows, ".csv": _csv_rows}
+    if not (reader := readers.get(path.suffix)):
         raise ValueError(f"{path}: use .jsonl, .jsonl.gz, .parquet, .csv or a folder of `datasets`")
-    return reader(path)
+    return _batches(reader(path))
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
+def _readable(path: Path) -> Iterator[None]:
     """Damage of a whole file as one sentence."""
     try:
         yield
@@ -164,6 +194,21 @@ def readable(path: Path) -> Iterator[None]:
         if not (own or unnumbered or isinstance(error, OverflowError)):
             raise
         raise ValueError(f"{path}: not a whole table ({error})") from None
+
+
+def read_blocks(path: Path) -> Iterator[Block]:
+    """The rows of a file or folder in blocks, JSON lines not yet read; its ending says how it is read.
+
+    In a folder of CSV files the number of a row names its file. Raises FileNotFoundError for a path that is
+    not there and ValueError with one sentence for an ending that is not known and for damage of a whole file.
+    """
+    with _readable(path):
+        yield from _blocks(path)
+
+
+def read_rows(path: Path) -> Iterator[tuple[int | str, Row | Bad]]:
+    """The rows of `read_blocks` one by one; same errors."""
+    return chain.from_iterable(map(rows_of, read_blocks(path)))
 
 
 def write_rows(path: Path, rows: Iterable[Row], kinds: dict[str, str]) -> None:

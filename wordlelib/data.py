@@ -9,17 +9,12 @@ import csv
 import gzip
 import hashlib
 import json
-import multiprocessing
-import os
 import random
 import tempfile
-import threading
 import zlib
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache, singledispatch
 from itertools import chain, compress, islice
@@ -31,6 +26,7 @@ import numpy as np
 from wordlelib import models
 from wordlelib.clues import clue_rows, require_summary
 from wordlelib.game import History, decode_history, encode_history
+from wordlelib.processes import each_done, processors
 from wordlelib.prompts import completion, messages
 from wordlelib.rules import Rules, rules_for
 from wordlelib.runs import Run, finished_stage, project_path, read_json, read_yaml, replacing, write_json
@@ -333,17 +329,6 @@ def _kept(file: Path, keep: np.ndarray) -> Any:
         return pyarrow.ipc.open_file(source).read_all().filter(pyarrow.array(keep)).combine_chunks()
 
 
-def _start(started: Any) -> None:
-    """What a process does first: say so, and see to it that it ends with its parent, if that is killed."""
-    started.set()
-
-    def wait() -> None:
-        multiprocessing.parent_process().join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
 def _pieces(job: Job, given: Iterable[Row]) -> Iterator[Job]:
     """Jobs of the rows of another teacher, each to be done before the next is asked for."""
     given = iter(given)
@@ -353,27 +338,8 @@ def _pieces(job: Job, given: Iterable[Row]) -> Iterator[Job]:
 
 def _all_made(jobs: Iterable[Job], workers: int | None) -> Iterator[Made]:
     """What the jobs give, in order. Those of a list run in processes of their own, one for each processor."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    workers = min(len(jobs), workers or allowed) if isinstance(jobs, list) else 1
-    if workers == 1:
-        yield from map(_make, jobs)
-        return
-    # Not forked: a notebook's kernel has threads.
-    spawn = multiprocessing.get_context("spawn")
-    started = spawn.Event()
-    with ProcessPoolExecutor(workers, spawn, _start, (started,)) as pool:
-        try:
-            yield from pool.map(_make, jobs)
-        except BrokenProcessPool:
-            if not started.is_set():
-                raise RuntimeError(
-                    "no process that makes rows could start: a script that calls `build` keeps the call "
-                    "under `if __name__ == '__main__':`, since each of them imports it, or sets workers=1"
-                ) from None
-            raise MemoryError(
-                f"one of {workers} processes that make rows was ended, most likely for lack of memory: "
-                "free some, or allow the notebook fewer processors"
-            ) from None
+    workers = min(len(jobs), workers or processors()) if isinstance(jobs, list) else 1
+    return each_done(_make, jobs, workers, "make", "build")
 
 
 def _percentiles(counts: array) -> dict[str, int]:

@@ -2,7 +2,8 @@
 
 A file is a container (JSON lines, Parquet, CSV, a `datasets` folder) of rows in one of the forms of
 `FORMS`. Every row becomes one `Record`; a row that breaks a rule of the game is left out and its reason is
-counted, none is repaired. Rows stream: memory does not grow with the file.
+counted, none is repaired. Rows stream: memory does not grow with the file. Many JSON lines are checked by one
+process for each processor, each row by itself; then repeats are looked for and all is counted in order.
 """
 
 import csv
@@ -10,13 +11,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, groupby, islice
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from wordlelib.containers import BATCH, Bad, read_rows, readable, write_rows
+from wordlelib.containers import BATCH, Bad, Block, Lines, read_blocks, read_rows, rows_of, write_rows
 from wordlelib.data import TRACE_COLUMNS, Chat, Data, Row, Taught
 from wordlelib.game import History, Turn, encode_history
 from wordlelib.notations import (
@@ -29,16 +31,19 @@ from wordlelib.notations import (
     read_feedback,
     text_history,
 )
+from wordlelib.processes import each_done, processors
 from wordlelib.prompts import END_THINK, THINK, is_well_formed, messages, parse_guess
 from wordlelib.records import (
-    NAMES,
     REMEMBERED,
+    Checked,
     Record,
     Report,
     checker,
+    finished,
     game_turns,
     over,
     read_thinking,
+    row_key,
     told,
 )
 from wordlelib.rules import Rules, require_wordle, rules_for
@@ -77,6 +82,8 @@ KEYS = {
     "states": ("prompt", "secret"),
 }
 WHOLE = ("turns", "games", "traces")  # one row, or some in CSV, is a game
+FEW = 16  # blocks of JSON lines: for fewer no process is worth its start
+MOST = 8  # processes: what more of them find is not taken faster, and each needs memory
 # What else is read of them, or says nothing new; parts: keys within messages and turns.
 _GAME = ("secret", "word")
 _STATE = (*_GAME, "history", "past_guess_history", "word_list")
@@ -271,39 +278,26 @@ def _game_of(row: Row | Bad) -> tuple[Any, Any]:
     return (None, id(row)) if isinstance(row, Bad) else ((row.get("game"), row.get("secret")), None)
 
 
-def read(path: str | Path, rules: Rules, report: Report) -> Iterator[Record]:
-    """The rows of a file or folder as records, not yet checked by the game; notes them in `report`.
+def _form(path: Path) -> str:
+    """The form of the first row that can be read.
 
-    Raises FileNotFoundError or ValueError with one sentence for a file that is missing, damaged,
-    empty, or of an unknown form.
+    Raises FileNotFoundError or ValueError with one sentence for a file that is missing, empty, or of an
+    unknown form.
     """
-    path = Path(path)
-    with readable(path):
-        rows = read_rows(path)
-        held = []
-        for number, row in rows:
-            held.append((number, row))
-            if isinstance(row, dict) or len(held) == BATCH:
-                break
-        if not held:
+    first = None
+    for number, row in islice(read_rows(path), BATCH):
+        if isinstance(row, dict):
+            break
+        first = first or f"{path}, row {number}: {row}"
+    else:
+        if not first:
             raise ValueError(f"{path}: there are no rows in it")
-        number, row = held[-1]
-        if isinstance(row, Bad):
-            raise ValueError(f"{path}, row {held[0][0]}: {held[0][1]}; no row up to {number} can be read")
-        if not (form := detect(row)):
-            forms = "; ".join(", ".join(keys) for keys in KEYS.values())
-            names = ", ".join(map(str, row))[:200]
-            raise ValueError(
-                f"{path}, row {number}: no known form has the columns {names}; known are {forms}"
-            )
-        report.form = form
-        rows = _noting_unread(chain(held, rows), report)
-        for number, row in _by_game(rows) if form == "traces" else rows:
-            report.rows += 1
-            try:
-                yield _record(number, row, form, rules)
-            except Bad as why:
-                report.leave_out(number, why)
+        raise ValueError(f"{first}; no row up to {number} can be read")
+    if not (form := detect(row)):
+        forms = "; ".join(", ".join(keys) for keys in KEYS.values())
+        names = ", ".join(map(str, row))[:200]
+        raise ValueError(f"{path}, row {number}: no known form has the columns {names}; known are {forms}")
+    return form
 
 
 def _noting_unread(rows: Iterable[tuple[int | str, Row | Bad]], report: Report) -> Iterator:
@@ -311,8 +305,7 @@ def _noting_unread(rows: Iterable[tuple[int | str, Row | Bad]], report: Report) 
     known = frozenset((*KEYS[report.form], *READ[report.form]))
     for number, row in rows:
         for name in _unread(row, known) if isinstance(row, dict) else ():
-            if name in report.unread or len(report.unread) < NAMES:
-                report.unread[name] += 1
+            report.lose(name)
         yield number, row
 
 
@@ -342,36 +335,101 @@ def _record(number: int, row: Row | Bad, form: str, rules: Rules) -> Record:
 # ---- Rows that pass every check.
 
 
-def _hashable(prompt: Chat | str | None) -> object:
-    return (
-        tuple(part for message in prompt for part in message.values()) if isinstance(prompt, list) else prompt
-    )
+@dataclass(frozen=True)
+class Checks:
+    """What can be found out of the rows of a block by themselves, in whatever process.
+
+    whole: whether the records are wanted as they are, or only their secrets and finished games.
+    """
+
+    form: str
+    words: Words
+    rules: Rules
+    held_out: Mapping[str, str]
+    whole: bool
+
+    def each(self, block: Block) -> tuple[Report, Iterator[Checked]]:
+        """The rows in order, and what is counted in them as they are taken."""
+        part, rows = Report("", self.form), rows_of(block)
+        noted = rows if self.form == "traces" else _noting_unread(rows, part)
+        return part, (self._checked(number, row, part) for number, row in noted)
+
+    def all(self, block: Block) -> tuple[Report, list[Checked]]:
+        """The same at once, as a process gives it to another."""
+        part, rows = self.each(block)
+        return part, list(rows)
+
+    @cached_property
+    def _check(self) -> Callable[[Record, Report], Record]:
+        return checker(self.words, self.rules, self.held_out)
+
+    def _checked(self, number: int | str, row: Row | Bad, part: Report) -> Checked:
+        part.rows += 1
+        secret = None
+        try:
+            record = _record(number, row, self.form, self.rules)
+            secret = record.secret
+            record = self._check(record, part)
+        except Bad as why:
+            return Checked(number, secret, why)
+        key, said = row_key(record), read_thinking(record)
+        if not self.whole:
+            turns = finished(record, self.words, self.rules)
+            record = Record(number, turns, secret) if turns else None
+        return Checked(number, secret, None, key, *said, record)
+
+
+def _all_checked(
+    checks: Checks, blocks: Iterator[Block], workers: int | None
+) -> Iterator[tuple[Report, Iterable[Checked]]]:
+    """What is found in the blocks, in order. Many JSON lines are read by one process for each processor."""
+    first = list(islice(blocks, 1))
+    if isinstance(first[0], Lines):
+        first += islice(blocks, FEW - 1)
+    workers = 1 if len(first) < FEW else workers or min(processors(), MOST)
+    work = checks.each if workers == 1 else checks.all
+    return each_done(work, chain(first, blocks), workers, "check", "convert")
 
 
 def records(
-    path: str | Path, words: Words, rules: Rules, report: Report, held_out: Mapping[str, str]
+    path: str | Path,
+    words: Words,
+    rules: Rules,
+    report: Report,
+    held_out: Mapping[str, str],
+    *,
+    whole: bool = True,
+    workers: int | None = None,
 ) -> Iterator[Record]:
     """The records of a file that pass every check and repeat no earlier one; the rest is in `report`, and so
     are the false statements in their texts.
 
     held_out: secrets whose records are left out, with the reason, and so are records without a secret whose
-    feedback leaves no other answer.
+    feedback leaves no other answer. whole: as for `Checks`. workers: processes at most (None: one for each
+    processor); what is found does not depend on it. Raises FileNotFoundError or ValueError with one sentence
+    for a file that is missing, damaged, empty, or of an unknown form, and as `each_done` does.
     """
-    check, seen = checker(words, rules, report, held_out), set()
-    for record in read(path, rules, report):
-        try:
-            record = check(record)
-            key = hash((record.secret, record.history, record.completion, _hashable(record.prompt)))
-            if key in seen:
-                raise Bad("the row repeats an earlier one")
-        except Bad as why:
-            report.leave_out(record.number, why)
-            if report.form in WHOLE and record.secret in words.dictionary and record.secret not in held_out:
-                report.drop(record.secret, why.kind)
-            continue
-        if len(seen) < REMEMBERED:
-            seen.add(key)
-        yield read_thinking(record, report)
+    path, seen = Path(path), set()
+    report.form = _form(path)
+    blocks = read_blocks(path)
+    if report.form == "traces":
+        blocks = ([game] for game in _by_game(_noting_unread(read_rows(path), report)))
+    checks = Checks(report.form, words, rules, held_out, whole)
+    for part, rows in _all_checked(checks, blocks, workers):
+        for checked in rows:
+            number, secret, why = checked[:3]
+            if not why and checked.key in seen:
+                why = Bad("the row repeats an earlier one")
+            if why:
+                report.leave_out(number, why)
+                if report.form in WHOLE and secret in words.dictionary and secret not in held_out:
+                    report.drop(secret, why.kind)
+                continue
+            if len(seen) < REMEMBERED:
+                seen.add(checked.key)
+            report.note_texts(checked)
+            yield checked.record or Record(number, (), secret)
+        report.add(part)
 
 
 # ---- Writing.
@@ -598,6 +656,7 @@ def convert(
     *,
     keep: int = 0,
     summary: str | Path | None = None,
+    workers: int | None = None,
 ) -> Report:
     """Check `source` and write its good rows to `target` in a form of `FORMS`; None only checks.
 
@@ -606,8 +665,9 @@ def convert(
     and split hold, else the shipped lists; then no row of a validation or held-out secret is kept. The form
     `sft` needs it. keep: of each secret at most so many finished games, the shortest of those that
     `distil.fault` says nothing against, in the order of their secrets; 0 takes every row. summary: a folder
-    for the games by secret (`selection.write_words`). Raises FileNotFoundError and ValueError for a
-    source, target or summary that does not fit, and ValueError when no row is left.
+    for the games by secret (`selection.write_words`). workers: as for `records`. Raises FileNotFoundError and
+    ValueError for a source, target or summary that does not fit, ValueError when no row is left, and as
+    `each_done` does.
     """
     source, target = Path(source), Path(target) if target else None
     if target:
@@ -631,7 +691,9 @@ def convert(
     report = Report(str(source))
     secrets = data.split.val + data.split.test if data else ()
     held_out = dict.fromkeys(secrets, "secret is held out or for validation")
-    kept = by_word(records(source, words, rules, report, held_out), keep, words, rules, report)
+    whole = bool(target or keep)
+    checked = records(source, words, rules, report, held_out, whole=whole, workers=workers)
+    kept = by_word(checked, keep, words, rules, report)
     if target is None:
         report.made = sum(1 for _ in kept)
     else:

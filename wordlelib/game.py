@@ -46,14 +46,17 @@ def score(guess: str, secret: str) -> str:
     """
     if len(guess) != len(secret):
         raise ValueError(f"cannot score {guess!r} against {secret!r}: lengths differ")
-    marks, unused = [ABSENT] * len(guess), list(secret)
-    for i, (g, s) in enumerate(zip(guess, secret, strict=True)):
+    unused = [s for g, s in zip(guess, secret, strict=True) if g != s]
+    marks = ""
+    for g, s in zip(guess, secret, strict=True):
         if g == s:
-            marks[i], unused[i] = CORRECT, ""
-    for i, g in enumerate(guess):
-        if marks[i] == ABSENT and g in unused:
-            marks[i], unused[unused.index(g)] = PRESENT, ""
-    return "".join(marks)
+            marks += CORRECT
+        elif g in unused:
+            unused.remove(g)
+            marks += PRESENT
+        else:
+            marks += ABSENT
+    return marks
 
 
 def is_consistent(word: str, history: Iterable[Turn]) -> bool:

@@ -44,6 +44,7 @@ def answer_part(text: str) -> str | None:
     return None if THINK in answer else answer
 
 
+@lru_cache(maxsize=16)  # one check after another asks for the same text
 def parse_guess(text: str, length: int = 5, alphabet: str = "a-z") -> Parsed:
     """Find the guess in a completion. Total: any string gives a guess or a reason.
 

@@ -1,5 +1,7 @@
 """Rows of others as records: what they say of a game, the checks by its rules, and what became of them."""
 
+import hashlib
+import marshal
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +40,23 @@ class Record(NamedTuple):
     completion: str | None = None
     prompt: Chat | str | None = None
     word_list: str = ""
+
+
+class Checked(NamedTuple):
+    """What was found out of one row by itself.
+
+    why: the reason to leave it out, None where no check says anything against it. key: the same for rows
+    that repeat each other, in any process. texts: how many it has; false: what is false in each of those that
+    say anything false. record: None where no more is wanted than stands here, which costs far less.
+    """
+
+    number: int | str
+    secret: str | None
+    why: Bad | None
+    key: int = 0
+    texts: int = 0
+    false: tuple[list[str], ...] = ()
+    record: Record | None = None
 
 
 @dataclass
@@ -88,6 +107,21 @@ class Report:
         """Rows that nothing was said against."""
         return self.rows - self.left_out.total()
 
+    def add(self, part: "Report") -> None:
+        """Count what was counted in further rows, all but those left out."""
+        self.rows += part.rows
+        for name, rows in part.unread.items():
+            self.lose(name, rows)
+        self.turns += part.turns
+        self.disagreements += part.disagreements
+        self.repeated += part.repeated
+        self.examples = (self.examples + part.examples)[:EXAMPLES]
+
+    def lose(self, name: str, rows: int = 1) -> None:
+        """Count rows with something in a column that is not read."""
+        if name in self.unread or len(self.unread) < NAMES:
+            self.unread[name] += rows
+
     def leave_out(self, number: int | str, why: Bad) -> None:
         """Count a row that is not kept."""
         self.left_out[why.kind] += 1
@@ -95,6 +129,15 @@ class Report:
         numbers = self.numbers.setdefault(why.kind, [])
         if len(numbers) < SHOWN_ROWS:
             numbers.append(number)
+
+    def note_texts(self, checked: Checked) -> None:
+        """Count the texts of a row, and what is false in them."""
+        self.texts += checked.texts
+        self.false_texts += len(checked.false)
+        for false in checked.false:
+            self.false_statements += len(false)
+            if len(self.false_examples) < EXAMPLES:
+                self.false_examples.append(f"row {checked.number}: {false[0][:80]!r}")
 
     def drop(self, secret: str, reason: str) -> None:
         """Count a game of a word that is not kept."""
@@ -183,13 +226,12 @@ def fits(words: Sequence[str]) -> Callable[[str, str], int]:
     return fitting
 
 
-def checker(
-    words: Words, rules: Rules, report: Report, held_out: Mapping[str, str]
-) -> Callable[[Record], Record]:
+def checker(words: Words, rules: Rules, held_out: Mapping[str, str]) -> Callable[[Record, Report], Record]:
     """A function that returns a record with all feedback known, or raises `Bad` with the reason.
 
-    Feedback that the row gives is compared with that of its secret; without a secret some allowed
-    word must fit it, and of the answers one that is not `held_out` (these with why they are), or none.
+    In its report it counts the turns whose feedback it compares. Feedback that the row gives is compared with
+    that of its secret; without a secret some allowed word must fit it, and of the answers one that is not
+    `held_out` (these with why they are), or none.
     """
     answers, others = (
         sum(1 << number for number, word in enumerate(words.allowed) if word in wanted)
@@ -199,7 +241,7 @@ def checker(
     scored = lru_cache(maxsize=1 << 16)(score)
     fitting = lru_cache(maxsize=1 << 14)(fits(words.allowed))
 
-    def known(turn: Turn, record: Record) -> Turn:
+    def known(turn: Turn, record: Record, report: Report) -> Turn:
         """The turn with its feedback, compared with ours."""
         if not record.secret:
             if not turn.feedback:
@@ -232,7 +274,7 @@ def checker(
         if left & answers and not left & others:
             raise Bad("feedback that only a secret fits which is held out or for validation", told)
 
-    def check(record: Record) -> Record:
+    def check(record: Record, report: Report) -> Record:
         if not (record.history or record.secret or record.completion is not None):
             raise Bad("neither a guess nor a secret in the row")
         if reason := held_out.get(record.secret):
@@ -249,7 +291,7 @@ def checker(
                 raise Bad("turns go on after a win", repr(history[-1].guess))
             if turn.guess:
                 require_legal(turn.guess, turn.rule, history)
-                turn = known(turn, record) if turn.rule == "ok" else turn
+                turn = known(turn, record, report) if turn.rule == "ok" else turn
             history.append(turn)
         if record.secret and report.disagreements > before:
             raise Bad("feedback contradicts the secret", repr(record.secret))
@@ -313,15 +355,16 @@ def told(record: Record, rules: Rules) -> Record:
     return record._replace(history=tuple(turn._replace(text=text) for turn, text in pairs))
 
 
-def read_thinking(record: Record, report: Report) -> Record:
-    """The record, once the statements in its texts that its feedback contradicts are counted."""
-    for number, text in enumerate([*(turn.text for turn in record.history), record.completion]):
-        if not text:
-            continue
-        report.texts += 1
-        if false := false_statements(text, record.history[:number]):
-            report.false_texts += 1
-            report.false_statements += len(false)
-            if len(report.false_examples) < EXAMPLES:
-                report.false_examples.append(f"row {record.number}: {false[0][:80]!r}")
-    return record
+def row_key(record: Record) -> int:
+    """64 bits, the same for two rows that say the same, and in any process."""
+    turns = [tuple(turn) for turn in record.history]
+    # In version 2 equal values are equal bytes; later ones refer back to what is the same object.
+    said = marshal.dumps((record.secret, turns, record.completion, record.prompt), 2)
+    return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest())
+
+
+def read_thinking(record: Record) -> tuple[int, tuple[list[str], ...]]:
+    """How many texts a record has, and the statements in each that its feedback contradicts, if any."""
+    texts = [*(turn.text for turn in record.history), record.completion]
+    read = [false_statements(text, record.history[:n]) for n, text in enumerate(texts) if text]
+    return len(read), tuple(filter(None, read))

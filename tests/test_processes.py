@@ -1,0 +1,51 @@
+"""Work in several processes: its order, what is under way at once, and what is said when none starts."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+from wordlelib import processes
+
+
+def doubled(n: int) -> int:
+    if n < 0:
+        os._exit(1)
+    return 2 * n
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_come_in_order_and_items_are_asked_for_as_they_are_needed(workers):
+    """Of an endless source, which would fill the memory, only a few items wait."""
+    asked = []
+    endless = (asked.append(n) or n for n in iter(lambda: len(asked), -1))
+    done = processes.each_done(doubled, endless, workers, "double", "each_done")
+    assert [next(done) for _ in range(20)] == list(range(0, 40, 2))
+    assert len(asked) <= 20 + processes.AHEAD * workers
+    done.close()
+
+
+def test_a_process_that_is_ended_is_one_sentence():
+    with pytest.raises(MemoryError, match="one of 2 processes that double rows was ended") as told:
+        list(processes.each_done(doubled, [1, 2, -1, 3], 2, "double", "each_done"))
+    assert "\n" not in str(told.value)
+
+
+def test_a_script_without_a_guard_is_told_so_however_large_its_work_is(tmp_path):
+    """Work that a pipe does not hold is not given to a process that never reads it."""
+    (tmp_path / "script.py").write_text(
+        "from functools import partial\n"
+        "from wordlelib.processes import each_done\n"
+        "list(each_done(partial(max, 'a' * 1_000_000), 'abcdefgh', 2, 'compare', 'this'))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode and "RuntimeError: no process that compares rows could start" in done.stderr

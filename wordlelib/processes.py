@@ -1,0 +1,82 @@
+"""The same work on many items in processes of their own: in order, a few items at once, none left behind."""
+
+import multiprocessing
+import os
+import pickle
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import lru_cache
+from typing import Any
+
+AHEAD = 3  # items of each process that are under way, or done and not yet taken: a bound on memory
+
+
+def processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def _start(started: Any) -> None:
+    """What a process does first: say so, and see to it that it ends with its parent, if that is killed."""
+    started.set()
+
+    def wait() -> None:
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+@lru_cache(maxsize=1)
+def _opened(work: bytes) -> Callable[[Any], Any]:
+    return pickle.loads(work)
+
+
+def _do(work: bytes, item: Any) -> Any:
+    return _opened(work)(item)
+
+
+def each_done(
+    work: Callable[[Any], Any], items: Iterable[Any], workers: int, verb: str, caller: str
+) -> Iterator[Any]:
+    """What `work` gives for each item, in order, by so many processes; for one worker by this process.
+
+    work: is opened once by each process, and may keep there what it needs for all items; it, items and
+    results can be pickled. Items are asked for as they are needed. verb, caller: what is done to rows and
+    what the user called, for errors. Raises RuntimeError when no process could start and MemoryError when one
+    was ended, each with one sentence.
+    """
+    if workers == 1:
+        yield from map(work, items)
+        return
+    # Not forked: a notebook's kernel has threads.
+    spawn = multiprocessing.get_context("spawn")
+    started, waiting = spawn.Event(), deque[Future]()
+    # With each item, for a process that cannot start reads nothing that is given to it at its start: with
+    # more than a pipe holds this one would wait for it without end.
+    packed = pickle.dumps(work)
+    with ProcessPoolExecutor(workers, spawn, _start, (started,)) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(_do, packed, item))
+                if len(waiting) == AHEAD * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except BrokenProcessPool:
+            if not started.is_set():
+                raise RuntimeError(
+                    f"no process that {verb}s rows could start: a script that calls `{caller}` keeps the "
+                    "call under `if __name__ == '__main__':`, since each of them imports it, or sets "
+                    "workers=1"
+                ) from None
+            raise MemoryError(
+                f"one of {workers} processes that {verb} rows was ended, most likely for lack of memory: "
+                "free some, or allow fewer processors"
+            ) from None
+        finally:
+            for future in waiting:
+                future.cancel()
