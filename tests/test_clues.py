@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordlelib import data
-from wordlelib.clues import clue, clue_rows, fitting
+from wordlelib.clues import clue, clue_rows, counted, fitting
 from wordlelib.prompts import completion, is_well_formed, messages, parse_guess, system_prompt
 from wordlelib.rules import rules_for
 from wordlelib.solver import letter_table
@@ -28,12 +28,16 @@ def fits(word, known):
         letter in word and not any(word[place - 1] == letter for place in barred)
         for letter, barred in known.present.items()
     )
-    return placed and present and not set(known.absent) & set(word)
+    counted = all(word.count(letter) <= most for letter, most in known.most.items())
+    return placed and present and counted and not set(known.absent) & set(word)
 
 
-@given(word=st.sampled_from(WORDS.answers), seed=st.integers())
-def test_a_clue_is_true_and_fits_the_words_that_it_says(word, seed):
-    known = clue(word, random.Random(seed), LETTERS)
+@given(word=st.sampled_from(WORDS.answers), seed=st.integers(), count=st.booleans())
+def test_a_clue_is_true_and_fits_the_words_that_it_says(word, seed, count):
+    rng = random.Random(seed)
+    known = clue(word, rng, LETTERS)
+    if count:
+        known = counted(known, word, rng)
     assert fits(word, known)
     found = {WORDS.answers[i] for i in fitting(letter_table(WORDS.answers, RULES.length), known)}
     assert found == {other for other in WORDS.answers if fits(other, known)}
@@ -53,6 +57,16 @@ def test_rows_ask_for_a_word_without_a_game_and_name_one_that_fits():
         text = row["completion"][0]["content"]
         assert is_well_formed(text) and parse_guess(text).guess in WORDS.answers
         assert (row["secret"], row["history"], row["source"]) == ("", "[]", "clue")
+
+
+def test_clues_look_like_the_summary_of_their_renderer():
+    """Open places, and letters that have no further copy, in `letters` alone."""
+    shown = {}
+    for renderer in ("words", "letters"):
+        rows = clue_rows(WORDS.answers, rules_for(WORDS, renderer=renderer), 200, 0)
+        shown[renderer] = "\n".join(row["prompt"][1]["content"] for row in rows)
+    assert "(not " in shown["words"] and "No further: " not in shown["words"]
+    assert "(not " not in shown["letters"] and "No further: " in shown["letters"]
 
 
 def test_every_word_is_asked_for_about_as_often():

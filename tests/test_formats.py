@@ -772,7 +772,7 @@ def test_any_record_comes_back_from_any_form_that_holds_it(record, form):
 
 
 @settings(max_examples=40)
-@given(record=plays(), renderer=st.sampled_from(("words", "symbols", "both")))
+@given(record=plays(), renderer=st.sampled_from(("words", "symbols", "both", "letters")))
 def test_own_prompts_are_read_without_any_column(record, renderer):
     rules = rules_for(WORDS, renderer=renderer)
     back = formats._chat_history(messages(record.history, rules), rules)
@@ -786,7 +786,7 @@ def test_reading_feedback_is_total(text, n):
     assert read is None or (len(read[1]) == n and set(read[1]) <= set("BYG"))
 
 
-@pytest.mark.parametrize("renderer", ["words", "symbols", "both"])
+@pytest.mark.parametrize("renderer", ["words", "symbols", "both", "letters"])
 def test_each_renderer_is_a_known_notation(renderer):
     line = render_turn(1, Turn("allot", "GGGBB"), rules_for(WORDS, renderer=renderer))
     assert notations.read_feedback(line.partition(": ")[2], 5) == ("ALLOT", "GGGBB")

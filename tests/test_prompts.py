@@ -238,6 +238,30 @@ def test_state_in_symbols_and_both(shipped):
     assert both.splitlines()[1] == "Guess 1: C- R? A! N- E! = C:absent R:present A:correct N:absent E:correct"
 
 
+def test_state_in_letters_leaves_nothing_to_work_out(shipped):
+    """Open places in place of barred ones, missing copies, counts, and non-words spelled."""
+    rules = rules_for(shipped, renderer="letters")
+    turns = [Turn("slate", "BYBBY"), Turn("eagle", "YBBYG"), Turn("weeel", None, "ok", "not_a_word")]
+    assert (
+        render_state(turns, rules)
+        == """\
+Turn 4 of 6.
+Guess 1: S:absent L:present A:absent T:absent E:present
+Guess 2: E:present A:absent G:absent L:present E:correct
+Guess 3: WEEEL is not a word
+Pattern: _ _ _ _ E
+Present: E (2 3 4) L (1 3)
+Absent: A G S T
+Not words: W E E E L"""
+    )
+    repeated = [Turn("weeel", None, "ok", "not_a_word")] * 2 + [Turn("motor", "BYBYB")]
+    assert render_state(repeated, rules).splitlines()[4:] == [
+        *("Pattern: _ _ _ _ _", "Present: O O (1 3 5)", "Absent: M R T", "Not words: W E E E L"),
+    ]
+    once = [Turn("motor", "BGBBB")]
+    assert "No further: O\nAbsent: M R T" in render_state(once, rules)
+
+
 def test_first_state_is_one_line(shipped):
     assert render_state((), rules_for(shipped, turns=4)) == "Turn 1 of 4."
 

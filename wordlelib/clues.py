@@ -17,11 +17,15 @@ from wordlelib.rules import Rules
 from wordlelib.solver import letter_table
 
 SOURCE = "clue"
-GREEN = (0.2, 0.4, 0.6)  # chances of a letter to be known with its place: one of them holds for a clue
-PRESENT = 0.3  # of other letters, those that are known without their place
-ABSENT = (3, 11)  # letters that are known to be absent, from and to
+GREEN = (0.1, 0.3, 0.5)  # chances of a letter to be known with its place: one of them holds for a clue
+PRESENT = 0.5  # of other letters, those that are known without their place
+ABSENT = (
+    6,
+    18,
+)  # draws of a letter that is known to be absent, from and to; repeated and real ones do not count
 MANY = 8  # words that fit, above which most clues are dropped: they say too little to practise on
 KEPT = 0.3  # share of those that stay
+COUNTED = 0.3  # of letters all of whose copies are shown, those that are said to have no further one
 
 
 def require_summary(rules: Rules) -> None:
@@ -29,7 +33,8 @@ def require_summary(rules: Rules) -> None:
     if rules.game != Rules.game or rules.history != "fresh" or rules.renderer == "symbols":
         raise ValueError(
             "n_clues: clues look like the summary that ends a state, which only Wordle with history fresh "
-            f"and renderer words or both has, not {rules.game} with {rules.history} and {rules.renderer}"
+            "and another renderer than symbols has, not "
+            f"{rules.game} with {rules.history} and {rules.renderer}"
         )
 
 
@@ -46,6 +51,13 @@ def clue(word: str, rng: random.Random, letters: Sequence[str]) -> Knowledge:
     return Knowledge(pattern, dict(sorted(present.items())), tuple(sorted(absent)), {}, {})
 
 
+def counted(known: Knowledge, word: str, rng: random.Random) -> Knowledge:
+    """The clue, and of some letters all of whose copies it shows that there is no further one."""
+    shown = Counter(known.pattern.replace("_", "") + "".join(known.present))
+    whole = [letter for letter in sorted(shown) if shown[letter] == word.count(letter)]
+    return known._replace(most={letter: shown[letter] for letter in whole if rng.random() < COUNTED})
+
+
 def fitting(table: np.ndarray, known: Knowledge) -> np.ndarray:
     """Indices of the words of a `solver.letter_table` that a clue fits."""
     fits = np.ones(len(table), bool)
@@ -57,6 +69,8 @@ def fitting(table: np.ndarray, known: Knowledge) -> np.ndarray:
         fits &= here.any(axis=1) & ~here[:, [place - 1 for place in barred]].any(axis=1)
     for letter in known.absent:
         fits &= ~(table == ord(letter)).any(axis=1)
+    for letter, most in known.most.items():
+        fits &= (table == ord(letter)).sum(axis=1) <= most
     return np.flatnonzero(fits)
 
 
@@ -71,6 +85,8 @@ def clue_rows(words: Sequence[str], rules: Rules, n: int, seed: int | str) -> It
         rng.shuffle(deck)
         for word in deck:
             known = clue(word, rng, letters)
+            if rules.renderer == "letters":
+                known = counted(known, word, rng)
             fits = [words[i] for i in fitting(table, known)]
             if len(fits) > MANY and rng.random() > KEPT:
                 continue
@@ -82,7 +98,7 @@ def clue_rows(words: Sequence[str], rules: Rules, n: int, seed: int | str) -> It
             yield {
                 "prompt": [
                     {"role": "system", "content": system_prompt(rules)},
-                    {"role": "user", "content": "\n".join(knowledge_lines(known))},
+                    {"role": "user", "content": "\n".join(knowledge_lines(known, rules.renderer))},
                 ],
                 "completion": [
                     {"role": "assistant", "content": completion([chosen], chosen, rules.thinking)}

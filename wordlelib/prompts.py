@@ -128,34 +128,50 @@ def render_turn(number: int, turn: Turn, rules: Rules) -> str:
     marked = list(zip(capitals(turn.guess), turn.feedback, strict=True))
     words = " ".join(f"{letter}:{MARK_WORDS[mark]}" for letter, mark in marked)
     symbols = " ".join(f"{letter}{MARK_SYMBOLS[mark]}" for letter, mark in marked)
-    return label + {"words": words, "symbols": symbols, "both": f"{symbols} = {words}"}[rules.renderer]
+    return label + {"symbols": symbols, "both": f"{symbols} = {words}"}.get(rules.renderer, words)
 
 
-def knowledge_lines(known: Knowledge) -> list[str]:
-    """The summary: pattern, letters present with the places ruled out, letters absent."""
+def knowledge_lines(known: Knowledge, renderer: str = "words") -> list[str]:
+    """The summary: pattern, letters present with the places ruled out, letters absent.
+
+    With the `letters` renderer little is left to work out: each letter present stands as often as it is to be
+    placed yet, with the places that are open to it, and letters that have no further copy are named.
+    """
     lines = ["Pattern: " + " ".join(capitals(known.pattern))]
+    shown = _open_places if renderer == "letters" else _barred_places
     if known.present:
-        lines.append(
-            "Present: "
-            + " ".join(
-                f"{capitals(letter)} (not {' '.join(map(str, places))})" if places else capitals(letter)
-                for letter, places in known.present.items()
-            )
-        )
+        lines.append("Present: " + " ".join(shown(known, letter) for letter in known.present))
+    if renderer == "letters" and (counted := [letter for letter, most in known.most.items() if most]):
+        lines.append("No further: " + " ".join(map(capitals, sorted(counted))))
     if known.absent:
         lines.append("Absent: " + " ".join(map(capitals, known.absent)))
     return lines
 
 
+def _barred_places(known: Knowledge, letter: str) -> str:
+    places = known.present[letter]
+    return f"{capitals(letter)} (not {' '.join(map(str, places))})" if places else capitals(letter)
+
+
+def _open_places(known: Knowledge, letter: str) -> str:
+    barred = known.present[letter]
+    places = [str(n) for n, placed in enumerate(known.pattern, 1) if placed == "_" and n not in barred]
+    missing = max(1, known.least.get(letter, 1) - known.pattern.count(letter))
+    return f"{' '.join([capitals(letter)] * missing)} ({' '.join(places)})"
+
+
 def render_state(history: History, rules: Rules) -> str:
     """The user message before turn `len(history) + 1`: past turns, then what they say together.
 
-    The `symbols` renderer leaves the summary out: the shortest state that says everything.
+    The `symbols` renderer leaves the summary out: the shortest state that says everything. The `letters`
+    renderer ends with the non-words so far, spelled as a completion spells words.
     """
     lines = [f"Turn {len(history) + 1} of {rules.turns}."]
     lines += [render_turn(number, turn, rules) for number, turn in enumerate(history, 1)]
     if rules.renderer != "symbols" and history:
-        lines += knowledge_lines(knowledge(history, rules.length))
+        lines += knowledge_lines(knowledge(history, rules.length), rules.renderer)
+    if rules.renderer == "letters" and (tried := [t.guess for t in history if t.rule == "not_a_word"]):
+        lines.append("Not words: " + "; ".join(map(spell, dict.fromkeys(tried))))
     return "\n".join(lines)
 
 

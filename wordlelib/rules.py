@@ -15,7 +15,7 @@ from wordlelib.words import Words, alphabet_letters, capitals
 CHOICES = {
     "universe": ("answers", "allowed"),
     "lexicon": ("full", "train"),
-    "renderer": ("words", "symbols", "both"),
+    "renderer": ("words", "symbols", "both", "letters"),
     "history": ("fresh", "chat"),
     "thinking": ("spelled", "words", "none"),
 }
@@ -35,7 +35,8 @@ class Rules:
     lexicon: `full` lets training text name held-out words, but never makes one the secret of a
         training game; `train` leaves them out of training text, dictionary and candidate sets.
     hard_mode: the official rule: greens stay, revealed letters are used again.
-    renderer: how a state is written (`words`, `symbols`, `both`).
+    renderer: how a state is written: feedback in `words`, in `symbols` or `both`, or in words with a summary
+        that leaves little to work out (`letters`).
     history: `fresh` starts a new two-message chat each turn, `chat` grows one conversation.
     thinking: how a completion names words before its guess: spelled letter by letter (`spelled`), written
         as they are (`words`), or none at all.
