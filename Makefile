@@ -1,5 +1,5 @@
 # make demo   the whole pipeline on two CPU cores, into results/cpu-demo; then games of the embedded student
-# make test   lint, unit and property tests, every notebook
+# make test   lint, unit and property tests, every notebook; files of tests side by side, at most four
 # make lab    JupyterLab on the notebooks
 # make pictures   the screenshots in README.md, with Chromium
 # make test-gpu   the GPU path, in the environment that is active (environment.yml), on a real model
@@ -25,7 +25,7 @@ demo: .venv/installed
 	$(BIN)/python -m wordlelib eval --player embedded
 
 test: lint .venv/sweep .venv/track .venv/browser .venv/games
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 # The pictures of README.md, from the system's Chromium
 pictures: .venv/browser
