@@ -1,8 +1,10 @@
 """Work in several processes: its order, what is under way at once, and what is said when none starts."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from conftest import ROOT
@@ -49,3 +51,32 @@ def test_a_script_without_a_guard_is_told_so_however_large_its_work_is(tmp_path)
         timeout=120,
     )
     assert done.returncode and "RuntimeError: no process that compares rows could start" in done.stderr
+
+
+@pytest.mark.parametrize("interrupts", [1, 2])
+def test_a_script_that_is_interrupted_ends_however_often_it_is(interrupts, tmp_path):
+    """Impatience must not leave it and its processes waiting for each other."""
+    (tmp_path / "script.py").write_text(
+        "import time\n"
+        "from wordlelib.processes import each_done\n"
+        "if __name__ == '__main__':\n"
+        "    for _ in each_done(time.sleep, [1] * 100, 2, 'sleep', 'this'):\n"
+        "        print('working', flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as script:
+        try:
+            assert script.stdout.readline() == "working\n"
+            for _ in range(interrupts):
+                script.send_signal(signal.SIGINT)
+                time.sleep(0.3)
+            # Its processes hold the pipe too: it is at its end when all of them are gone.
+            assert script.communicate(timeout=30)[1].splitlines()[-1] == "KeyboardInterrupt"
+        finally:
+            script.kill()
