@@ -454,10 +454,12 @@ def _as_chatml(record: Record, rules: Rules) -> str:
 
 
 def _parted(record: Record, rules: Rules) -> tuple[Chat, str | None]:
-    """Prompt and completion as chat: what a prompt writes of the answer is put before the completion."""
+    """Prompt and completion as chat: what a prompt writes of the answer is put before the completion, and
+    without one left out, since it would be taken for it."""
     chat, said = _as_chat(record, rules), record.completion
-    if said is not None and chat and chat[-1]["role"] == "assistant":
-        said = chat.pop()["content"] + said
+    if chat and chat[-1]["role"] == "assistant":
+        begun = chat.pop()["content"]
+        said = None if said is None else begun + said
     return chat, said
 
 
