@@ -23,6 +23,7 @@ def processors() -> int:
 
 def _start(started: Any) -> None:
     """What a process does first: say so, and see to it that it ends with its parent, if that is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # idle, it has nothing to say of an interrupt
     started.set()
 
     def wait() -> None:
@@ -38,7 +39,11 @@ def _opened(work: bytes) -> Callable[[Any], Any]:
 
 
 def _do(work: bytes, item: Any) -> Any:
-    return _opened(work)(item)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return _opened(work)(item)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
