@@ -10,7 +10,7 @@ import sysconfig
 import pytest
 from conftest import ROOT, example
 
-from wordlelib import recipes, runs
+from wordlelib import formats, recipes, runs
 from wordlelib.__main__ import main
 
 STAGE = "05_analysis"
@@ -314,3 +314,12 @@ def test_the_cell_that_papermill_puts_in_holds_plain_literals_only(checkout, out
 def test_an_option_of_its_own_is_not_set_as_a_parameter(checkout, out, capsys):
     assert run(out, "--set", f"{STAGE}.overwrite=true") == 2
     assert "overwrite is an option of its own: use --overwrite" in capsys.readouterr().err
+
+
+def test_a_process_that_is_ended_is_one_sentence(monkeypatch, capsys):
+    def ended(*args, **options):
+        raise MemoryError("one of 2 processes that check rows was ended")
+
+    monkeypatch.setattr(formats, "convert", ended)
+    assert main(["convert", "rows.jsonl"]) == 2
+    assert capsys.readouterr().err == "python -m wordlelib: one of 2 processes that check rows was ended\n"

@@ -120,6 +120,28 @@ def test_the_columns_of_predibase_come_back_letter_by_letter(ending, tmp_path):
     assert data.read_jsonl(tmp_path / "c.jsonl") == [row]
 
 
+@pytest.mark.parametrize("form", ["messages", "answer", "predibase"])
+def test_a_state_whose_prompt_begins_the_answer_comes_back_without_an_answer(form, tmp_path):
+    assert PREDIBASE["prompt"].endswith("<think>")
+    write(tmp_path / "a.jsonl", PREDIBASE)
+    formats.convert(tmp_path / "a.jsonl", tmp_path / "b.jsonl", form)
+    [before], [after] = read(tmp_path / "a.jsonl")[0], read(tmp_path / "b.jsonl")[0]
+    assert game(after) == game(before) and after.completion is None
+
+
+def test_text_outside_of_the_messages_of_chatml_is_not_lost_in_silence(tmp_path):
+    """It may hold the game; a token before and behind says nothing."""
+    prompt = SAMPLES["prompt"]["prompt"]
+    chat = f"<|im_start|>user\n{prompt}<|im_end|>\n"
+    refused(
+        tmp_path, {**SAMPLES["prompt"], "prompt": f"{prompt}\n<|im_start|>user\nGo on.<|im_end|>"}, "outside"
+    )
+    refused(tmp_path, {**SAMPLES["prompt"], "prompt": f"{chat}Go on."}, "outside")
+    write(tmp_path / "a.jsonl", {**SAMPLES["prompt"], "prompt": f"<s>{chat}<|endoftext|>"})
+    [record], _ = read(tmp_path / "a.jsonl")
+    assert [turn.guess for turn in record.history] == ["crane"]
+
+
 def test_traces_and_games_come_back_whole(tmp_path):
     """The project's own CSV, in one file or in one file a word, equals itself after a round trip."""
     from wordlelib.solver import Solver

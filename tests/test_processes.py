@@ -1,8 +1,10 @@
 """Work in several processes: its order, what is under way at once, and what is said when none starts."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from conftest import ROOT
@@ -49,3 +51,48 @@ def test_a_script_without_a_guard_is_told_so_however_large_its_work_is(tmp_path)
         timeout=120,
     )
     assert done.returncode and "RuntimeError: no process that compares rows could start" in done.stderr
+
+
+def interrupted(tmp_path, seconds, times):
+    """What a script of two processes says at last that is interrupted as a terminal does it, with them.
+
+    seconds: of the work on an item, and then of the script itself.
+    """
+    (tmp_path / "script.py").write_text(
+        "import time\n"
+        "from wordlelib.processes import each_done\n"
+        "if __name__ == '__main__':\n"
+        f"    for _ in each_done(time.sleep, [{seconds[0]}] * 100, 2, 'sleep', 'this'):\n"
+        "        print('working', flush=True)\n"
+        f"        time.sleep({seconds[1]})\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as script:
+        try:
+            assert script.stdout.readline() == "working\n"
+            time.sleep(0.3)
+            for _ in range(times):
+                os.killpg(script.pid, signal.SIGINT)
+                time.sleep(0.3)
+            # Its processes hold the pipe too: it is at its end when all of them are gone.
+            return script.communicate(timeout=30)[1]
+        finally:
+            script.kill()
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_script_that_is_interrupted_ends_however_often_it_is(times, tmp_path):
+    """Impatience must not leave it and its processes waiting for each other."""
+    assert interrupted(tmp_path, (1, 0), times).splitlines()[-1] == "KeyboardInterrupt"
+
+
+def test_processes_without_work_say_nothing_of_an_interrupt(tmp_path):
+    said = interrupted(tmp_path, (0, 5), 1)
+    assert said.count("Traceback") == 1 and "Process-" not in said

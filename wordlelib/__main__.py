@@ -483,7 +483,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except recipes.StageFailed as error:
         print(error, file=sys.stderr)
         return 1
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MemoryError) as error:
         print(f"python -m wordlelib: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -101,6 +101,7 @@ PARTS = frozenset(("role", "content", *Turn._fields))
 # ---- Forms: one row as a record.
 
 _CHATML = re.compile(r"<\|im_start\|>(\w+)\n(.*?)(?:<\|im_end\|>\s*|\Z)", re.S)
+_TOKEN = re.compile(r"<[^<>\s]+>")  # such as stand before a chat and behind it
 
 
 def _text(row: Row, name: str) -> str:
@@ -113,7 +114,11 @@ def _chat(row: Row, name: str) -> Chat:
     """The messages of a column that holds a chat or a text, which may be one in ChatML."""
     if isinstance(row.get(name), str):
         text = _text(row, name)
-        parts = _CHATML.findall(text) if "<|im_start|>" in text else [("user", text)]
+        if "<|im_start|>" not in text:
+            return [{"role": "user", "content": text}]
+        parts, rest = _CHATML.findall(text), _CHATML.sub("", text)
+        if outside := _TOKEN.sub("", rest).strip():
+            raise Bad(f"{name} has text outside of its messages in ChatML", repr(outside)[:80])
         return [{"role": role, "content": content} for role, content in parts]
     if not isinstance(value := row.get(name), list):
         raise Bad(f"{name} is neither a text nor a list of messages", type(value).__name__)
@@ -454,10 +459,12 @@ def _as_chatml(record: Record, rules: Rules) -> str:
 
 
 def _parted(record: Record, rules: Rules) -> tuple[Chat, str | None]:
-    """Prompt and completion as chat: what a prompt writes of the answer is put before the completion."""
+    """Prompt and completion as chat: what a prompt writes of the answer is put before the completion, and
+    without one left out, since it would be taken for it."""
     chat, said = _as_chat(record, rules), record.completion
-    if said is not None and chat and chat[-1]["role"] == "assistant":
-        said = chat.pop()["content"] + said
+    if chat and chat[-1]["role"] == "assistant":
+        begun = chat.pop()["content"]
+        said = None if said is None else begun + said
     return chat, said
 
 

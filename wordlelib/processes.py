@@ -3,11 +3,13 @@
 import multiprocessing
 import os
 import pickle
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +23,7 @@ def processors() -> int:
 
 def _start(started: Any) -> None:
     """What a process does first: say so, and see to it that it ends with its parent, if that is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # idle, it has nothing to say of an interrupt
     started.set()
 
     def wait() -> None:
@@ -36,7 +39,25 @@ def _opened(work: bytes) -> Callable[[Any], Any]:
 
 
 def _do(work: bytes, item: Any) -> Any:
-    return _opened(work)(item)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return _opened(work)(item)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Without interrupts: a second one, while processes end, would leave them and this one waiting for each
+    other without end."""
+    if threading.current_thread() is not threading.main_thread():  # no other is interrupted
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def each_done(
@@ -58,25 +79,25 @@ def each_done(
     # With each item, for a process that cannot start reads nothing that is given to it at its start: with
     # more than a pipe holds this one would wait for it without end.
     packed = pickle.dumps(work)
-    with ProcessPoolExecutor(workers, spawn, _start, (started,)) as pool:
-        try:
-            for item in items:
-                waiting.append(pool.submit(_do, packed, item))
-                if len(waiting) == AHEAD * workers:
-                    yield waiting.popleft().result()
-            while waiting:
+    pool = ProcessPoolExecutor(workers, spawn, _start, (started,))
+    try:
+        for item in items:
+            waiting.append(pool.submit(_do, packed, item))
+            if len(waiting) == AHEAD * workers:
                 yield waiting.popleft().result()
-        except BrokenProcessPool:
-            if not started.is_set():
-                raise RuntimeError(
-                    f"no process that {verb}s rows could start: a script that calls `{caller}` keeps the "
-                    "call under `if __name__ == '__main__':`, since each of them imports it, or sets "
-                    "workers=1"
-                ) from None
-            raise MemoryError(
-                f"one of {workers} processes that {verb} rows was ended, most likely for lack of memory: "
-                "free some, or allow fewer processors"
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool:
+        if not started.is_set():
+            raise RuntimeError(
+                f"no process that {verb}s rows could start: a script that calls `{caller}` keeps the "
+                "call under `if __name__ == '__main__':`, since each of them imports it, or sets "
+                "workers=1"
             ) from None
-        finally:
-            for future in waiting:
-                future.cancel()
+        raise MemoryError(
+            f"one of {workers} processes that {verb} rows was ended, most likely for lack of memory: "
+            "free some, or allow fewer processors"
+        ) from None
+    finally:
+        with _undisturbed():
+            pool.shutdown(cancel_futures=True)
