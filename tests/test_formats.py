@@ -179,9 +179,8 @@ def test_imported_rows_are_those_of_the_project(opened, tmp_path):
     """Own rows come back equal; a foreign one gets the prompt of play, and held-out secrets go."""
     rows = opened.rows("sft")
     data.write_jsonl(tmp_path / "a.jsonl", rows)
-    formats.convert(tmp_path / "a.jsonl", tmp_path / "b.jsonl", "sft", opened)
-    made = data.read_jsonl(tmp_path / "b.jsonl")
-    assert made == [{**row, "source": "import"} for row in rows]
+    report = formats.convert(tmp_path / "a.jsonl", tmp_path / "b.jsonl", "sft", opened)
+    assert data.read_jsonl(tmp_path / "b.jsonl") == rows and not report.unread
     foreign = SAMPLES["predibase with completion"]
     held_out = {**foreign, "secret": "CRANE", "past_guess_history": "[]"}
     write(tmp_path / "c.jsonl", foreign, held_out)
@@ -190,6 +189,21 @@ def test_imported_rows_are_those_of_the_project(opened, tmp_path):
     [(_, row)] = containers._parquet_rows(tmp_path / "d.parquet")
     assert row["prompt"] == messages(PAST, RULES) and row["secret"] == "alley"
     assert row["completion"][0]["content"] == "<think>Two l, é.</think>\n<guess> ALLEY </guess>"
+    assert row["source"] == "import"
+
+
+def test_the_source_of_a_row_is_lost_only_in_forms_without_it_and_parts_no_repeats(opened, tmp_path):
+    first = {**SAMPLES["predibase with completion"], "source": "people"}
+    write(tmp_path / "a.jsonl", first, {**first, "word_list": "", "source": "others"})
+    assert not formats.convert(tmp_path / "a.jsonl").unread
+    report = formats.convert(tmp_path / "a.jsonl", tmp_path / "b.jsonl", "chat")
+    assert report.unread == {"source": 1} and report.kept == report.made == 1
+    assert "that are not read, and lost: 'source' (1 rows)" in str(report)
+    games = [{**SAMPLES["messages"], "secret": "alley", "source": source} for source in ("people", "others")]
+    games[1]["messages"] = [{"role": "system", "content": "Play."}, *games[1]["messages"][1:]]
+    write(tmp_path / "c.jsonl", *games)
+    formats.convert(tmp_path / "c.jsonl", tmp_path / "d.jsonl", "sft", opened)
+    assert [row["source"] for row in data.read_jsonl(tmp_path / "d.jsonl")] == ["people"]
 
 
 def test_imported_rows_are_taken_by_a_data_folder(opened, tmp_path):
