@@ -338,6 +338,28 @@ def test_a_folder_of_one_csv_a_word_is_written_and_read(tmp_path):
     assert said == "row 3 of crane.csv: guess is not a word of the lists: 'zzzzz'"
 
 
+def test_files_that_are_named_by_the_secret_need_no_column_of_it(tmp_path):
+    """A file alone, or some in a folder; a name that is no word is the reason that any such secret is."""
+    (tmp_path / "words").mkdir()
+    for name in ("alley", "CRANE", "zzzzz", "games of ann"):
+        (tmp_path / "words" / f"{name}.csv").write_text(
+            f"turn,guess,feedback\n1,sound,\n2,{name.lower()},GGGGG\n"
+        )
+    kept, report = read(tmp_path / "words")
+    assert [(r.secret, [turn.guess for turn in r.history]) for r in kept] == [
+        ("crane", ["sound", "crane"]),
+        ("alley", ["sound", "alley"]),
+    ]
+    assert list(report.first.values()) == [
+        "row 1 of games of ann.csv: secret is not a word of 5 letters a-z: 'games of ann'",
+        "row 1 of zzzzz.csv: secret is not a word of the lists: 'zzzzz'",
+    ]
+    assert read(tmp_path / "words" / "alley.csv")[0][0].secret == "alley"
+    (tmp_path / "alley.csv").write_text("word,turn,guess,feedback\ncrane,1,crane,GGGGG\n")
+    with pytest.raises(ValueError, match="no known form has the columns word, turn"):
+        read(tmp_path / "alley.csv")
+
+
 def lines(*texts, secret="alley") -> dict:
     history = ()
     for text in texts:
