@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tracemalloc
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -713,6 +714,18 @@ def test_a_target_that_does_not_fit_is_one_sentence(row, target, form, message, 
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that nobody can write")
+@pytest.mark.parametrize(
+    ("name", "form"), [("b.jsonl", "chat"), ("b.parquet", "chat"), ("b", "chat"), ("b.csv", "traces")]
+)
+def test_a_folder_that_cannot_be_written_is_named_with_the_target(name, form, tmp_path, capsys):
+    write(tmp_path / "a.jsonl", {**SAMPLES["chat"], "secret": "alley"})
+    assert main(["convert", str(tmp_path / "a.jsonl"), f"/proc/{name}", "--to", form]) == 2
+    error = capsys.readouterr().err
+    assert f"wordlelib: cannot write {name} in /proc (" in error and error.count("\n") == 1
+    assert ".tmp" not in error and "Errno" not in error
 
 
 def test_the_command_checks_converts_and_says_what_was_left_out(tmp_path, capsys):
