@@ -1,6 +1,8 @@
 """The benchmark's own arithmetic, and its checks that the fast paths give the right results."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -39,15 +41,32 @@ def test_rewards_agree_with_plain_python_and_games_are_counted(shipped, monkeypa
 
 
 def test_training_rows_are_made_counted_and_checked_as_those_of_others(shipped, monkeypatch):
+    """The marks are those of a million rows: 240 seconds, 2 GiB."""
+    pytest.importorskip("psutil")
+    assert bench.ROWS == 1_000_000
     monkeypatch.setattr(bench, "ROWS", 300)
-    line, *checked = bench._synthesis(shipped)
+    line, memory, *checked = bench._synthesis(shipped)
     kept = int(line["note"].split("; ")[1].split()[0])
-    assert line["unit"] == "rows/s" and line["measured"] > 0 and 200 < kept <= 300
+    assert line["name"] == "300 training rows with thinking" and 200 < kept <= 300
+    assert line["measured"] > 0 and (line["unit"], line["mark"]) == ("s", 240)
+    assert 0.03 < memory["measured"] < 4 and (memory["unit"], memory["mark"]) == ("GiB", 2)
     assert [row["name"].split()[:2] for row in checked] == [["1", "GB"]] * 2
     for row in checked:
         speed, size = map(float, re.findall(r"[\d.]+(?= MB)", row["note"]))
         assert row["unit"] == "s" and row["measured"] == pytest.approx(1000 / speed, rel=0.1)
         assert 0.1 < size < 1
+        assert float(re.search(r"[\d.]+(?= GiB)", row["note"])[0]) > 0.03
+
+
+def test_the_peak_of_memory_counts_the_processes_that_were_started_and_have_ended(monkeypatch):
+    pytest.importorskip("psutil")
+    monkeypatch.setattr(bench, "LOOK", 0.01)
+    with bench.Peak() as alone:
+        pass
+    with bench.Peak() as peak:
+        code = "import time; held = b'x' * 2**28; time.sleep(0.3)"
+        subprocess.run([sys.executable, "-c", code], check=True)
+    assert 0.25 < peak.gib - alone.gib < 0.5
 
 
 def test_a_file_of_recorded_games_is_summarised_in_a_process_of_its_own(shipped, monkeypatch):

@@ -10,7 +10,7 @@ import sysconfig
 import pytest
 from conftest import ROOT, example
 
-from wordlelib import formats, recipes, runs
+from wordlelib import __main__, formats, recipes, runs
 from wordlelib.__main__ import main
 
 STAGE = "05_analysis"
@@ -314,6 +314,31 @@ def test_the_cell_that_papermill_puts_in_holds_plain_literals_only(checkout, out
 def test_an_option_of_its_own_is_not_set_as_a_parameter(checkout, out, capsys):
     assert run(out, "--set", f"{STAGE}.overwrite=true") == 2
     assert "overwrite is an option of its own: use --overwrite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ("convert rows.jsonl", ""),
+        ("play --model embedded --secret crane", ""),
+        ("run --recipe r --out o", ": the same command with --resume goes on"),
+        (
+            "run --recipe r --out o --overwrite",
+            ": the same command with --resume in place of --overwrite goes on",
+        ),
+        ("sweep f --out o", ": the same command goes on with what is not finished"),
+        ("eval --player embedded", ": the same command goes on with what is not finished"),
+        ("eval --player embedded --overwrite", ""),
+        ("eval --run r", ""),
+    ],
+)
+def test_an_interrupt_promises_only_what_the_same_command_does(arguments, hint, monkeypatch, capsys):
+    def interrupted(args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(__main__, arguments.split()[0].replace("eval", "evaluate"), interrupted)
+    assert main(arguments.split()) == 130
+    assert capsys.readouterr().err == f"interrupted{hint}\n"
 
 
 def test_a_process_that_is_ended_is_one_sentence(monkeypatch, capsys):

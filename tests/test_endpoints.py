@@ -96,6 +96,19 @@ def test_an_answer_cut_short_on_its_way_is_asked_for_again(server, ask):
     assert answer.text == say("crane") and answer.requests == 2
 
 
+@pytest.mark.parametrize("content", [b"", b"<html>busy</html>", b"\xff\xfe\xff", b'{"choices": ['])
+def test_an_answer_that_is_no_json_is_asked_for_again(server, ask, content, monkeypatch):
+    """As often as after any other failure that passes; one that lasts says what came."""
+    server.answer = lambda handler, number: handler.reply(200, content if number < 3 else body(say("crane")))
+    [answer] = ask()
+    assert answer.text == say("crane") and answer.requests == 3
+    monkeypatch.setattr(endpoints, "RETRIES", 1)
+    server.answer = lambda handler, number: handler.reply(200, content)
+    [answer] = ask()
+    assert "no chat completion (" in answer.failure and "DecodeError)" in answer.failure
+    assert answer.requests == 2
+
+
 def in_pieces(handler, number):
     """A body that comes byte by byte and never ends."""
     handler.send_response(200)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tracemalloc
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -179,9 +180,8 @@ def test_imported_rows_are_those_of_the_project(opened, tmp_path):
     """Own rows come back equal; a foreign one gets the prompt of play, and held-out secrets go."""
     rows = opened.rows("sft")
     data.write_jsonl(tmp_path / "a.jsonl", rows)
-    formats.convert(tmp_path / "a.jsonl", tmp_path / "b.jsonl", "sft", opened)
-    made = data.read_jsonl(tmp_path / "b.jsonl")
-    assert made == [{**row, "source": "import"} for row in rows]
+    report = formats.convert(tmp_path / "a.jsonl", tmp_path / "b.jsonl", "sft", opened)
+    assert data.read_jsonl(tmp_path / "b.jsonl") == rows and not report.unread
     foreign = SAMPLES["predibase with completion"]
     held_out = {**foreign, "secret": "CRANE", "past_guess_history": "[]"}
     write(tmp_path / "c.jsonl", foreign, held_out)
@@ -190,6 +190,21 @@ def test_imported_rows_are_those_of_the_project(opened, tmp_path):
     [(_, row)] = containers._parquet_rows(tmp_path / "d.parquet")
     assert row["prompt"] == messages(PAST, RULES) and row["secret"] == "alley"
     assert row["completion"][0]["content"] == "<think>Two l, é.</think>\n<guess> ALLEY </guess>"
+    assert row["source"] == "import"
+
+
+def test_the_source_of_a_row_is_lost_only_in_forms_without_it_and_parts_no_repeats(opened, tmp_path):
+    first = {**SAMPLES["predibase with completion"], "source": "people"}
+    write(tmp_path / "a.jsonl", first, {**first, "word_list": "", "source": "others"})
+    assert not formats.convert(tmp_path / "a.jsonl").unread
+    report = formats.convert(tmp_path / "a.jsonl", tmp_path / "b.jsonl", "chat")
+    assert report.unread == {"source": 1} and report.kept == report.made == 1
+    assert "that are not read, and lost: 'source' (1 rows)" in str(report)
+    games = [{**SAMPLES["messages"], "secret": "alley", "source": source} for source in ("people", "others")]
+    games[1]["messages"] = [{"role": "system", "content": "Play."}, *games[1]["messages"][1:]]
+    write(tmp_path / "c.jsonl", *games)
+    formats.convert(tmp_path / "c.jsonl", tmp_path / "d.jsonl", "sft", opened)
+    assert [row["source"] for row in data.read_jsonl(tmp_path / "d.jsonl")] == ["people"]
 
 
 def test_imported_rows_are_taken_by_a_data_folder(opened, tmp_path):
@@ -322,6 +337,28 @@ def test_a_folder_of_one_csv_a_word_is_written_and_read(tmp_path):
         file.write("2,crane,1,zzzzz,BBBBB,ok,ok,,False,1\n")
     said = next(iter(formats.convert(tmp_path / "words").first.values()))
     assert said == "row 3 of crane.csv: guess is not a word of the lists: 'zzzzz'"
+
+
+def test_files_that_are_named_by_the_secret_need_no_column_of_it(tmp_path):
+    """A file alone, or some in a folder; a name that is no word is the reason that any such secret is."""
+    (tmp_path / "words").mkdir()
+    for name in ("alley", "CRANE", "zzzzz", "games of ann"):
+        (tmp_path / "words" / f"{name}.csv").write_text(
+            f"turn,guess,feedback\n1,sound,\n2,{name.lower()},GGGGG\n"
+        )
+    kept, report = read(tmp_path / "words")
+    assert [(r.secret, [turn.guess for turn in r.history]) for r in kept] == [
+        ("crane", ["sound", "crane"]),
+        ("alley", ["sound", "alley"]),
+    ]
+    assert list(report.first.values()) == [
+        "row 1 of games of ann.csv: secret is not a word of 5 letters a-z: 'games of ann'",
+        "row 1 of zzzzz.csv: secret is not a word of the lists: 'zzzzz'",
+    ]
+    assert read(tmp_path / "words" / "alley.csv")[0][0].secret == "alley"
+    (tmp_path / "alley.csv").write_text("word,turn,guess,feedback\ncrane,1,crane,GGGGG\n")
+    with pytest.raises(ValueError, match="no known form has the columns word, turn"):
+        read(tmp_path / "alley.csv")
 
 
 def lines(*texts, secret="alley") -> dict:
@@ -677,6 +714,18 @@ def test_a_target_that_does_not_fit_is_one_sentence(row, target, form, message, 
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that nobody can write")
+@pytest.mark.parametrize(
+    ("name", "form"), [("b.jsonl", "chat"), ("b.parquet", "chat"), ("b", "chat"), ("b.csv", "traces")]
+)
+def test_a_folder_that_cannot_be_written_is_named_with_the_target(name, form, tmp_path, capsys):
+    write(tmp_path / "a.jsonl", {**SAMPLES["chat"], "secret": "alley"})
+    assert main(["convert", str(tmp_path / "a.jsonl"), f"/proc/{name}", "--to", form]) == 2
+    error = capsys.readouterr().err
+    assert f"wordlelib: cannot write {name} in /proc (" in error and error.count("\n") == 1
+    assert ".tmp" not in error and "Errno" not in error
 
 
 def test_the_command_checks_converts_and_says_what_was_left_out(tmp_path, capsys):

@@ -64,11 +64,7 @@ def sweep(args: argparse.Namespace) -> int:
     from wordlelib import sweep_results, sweeps
 
     out, changes = args.out.resolve(), recipes.parse_settings(args.set)
-    try:
-        failed = sweeps.run(args.file, out, args.workers, args.ray, args.store, changes)
-    except KeyboardInterrupt:
-        print("interrupted: the same command goes on with what is not finished", file=sys.stderr)
-        return 130
+    failed = sweeps.run(args.file, out, args.workers, args.ray, args.store, changes)
     if sweep_results.read_table(out):  # else a shared stage failed, and no trial has begun
         show_sweep(out)
     if failed:
@@ -475,6 +471,14 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def goes_on(args: argparse.Namespace) -> str:
+    """How an interrupted command goes on; empty where it begins anew."""
+    if args.command is run:
+        return f": the same command with --resume{' in place of --overwrite' * args.overwrite} goes on"
+    alone = args.command is evaluate and not args.overwrite and (args.model or args.player)
+    return ": the same command goes on with what is not finished" if alone or args.command is sweep else ""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     args = parser().parse_args(arguments)
@@ -487,7 +491,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"python -m wordlelib: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted: the same command goes on (run: with --resume)", file=sys.stderr)
+        print(f"interrupted{goes_on(args)}", file=sys.stderr)
         return 130
 
 

@@ -21,6 +21,7 @@ from wordlelib.game import Turn
 from wordlelib.runs import replacing, replacing_folder
 
 LONGEST_ROW = 1 << 20  # bytes of a JSON line, characters of one of CSV; a longer one is no turn of a game
+TOLD = {"turn", "guess", "feedback"}  # columns of a turn, whose game a file's name may say
 BATCH = 1000  # rows of a table that are held at once
 BLOCK = 1 << 20  # bytes of JSON lines that are; what is missing of the last line comes to them
 
@@ -107,6 +108,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
         except (Bad, csv.Error) as error:
             raise ValueError(f"{path}, line 1: no header of a CSV file ({error})") from None
         _require_different(path, names)
+        unnamed = TOLD.issubset(names) and not {"secret", "word"}.intersection(names)
+        said = {"secret": path.stem} if unnamed else {}
         number = 0
         while True:
             number += 1
@@ -120,8 +123,10 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
                 row = Bad("not CSV", error)
             if isinstance(row, dict) and (None in row.values() or "" in row):
                 row = Bad("the row has another number of fields than the header")
-            # An empty field is all that CSV has for nothing.
-            yield number, row if isinstance(row, Bad) else {name: text or None for name, text in row.items()}
+            if not isinstance(row, Bad):
+                # An empty field is all that CSV has for nothing.
+                row = said | {name: text or None for name, text in row.items()}
+            yield number, row
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
@@ -199,7 +204,8 @@ def _readable(path: Path) -> Iterator[None]:
 def read_blocks(path: Path) -> Iterator[Block]:
     """The rows of a file or folder in blocks, JSON lines not yet read; its ending says how it is read.
 
-    In a folder of CSV files the number of a row names its file. Raises FileNotFoundError for a path that is
+    In a folder of CSV files the number of a row names its file. Turns in CSV without a column that says the
+    secret have the file's name as `secret`. Raises FileNotFoundError for a path that is
     not there and ValueError with one sentence for an ending that is not known and for damage of a whole file.
     """
     with _readable(path):

@@ -22,7 +22,7 @@ from wordlelib.prompts import printable
 from wordlelib.runs import read_log, secret_value, write_text
 
 KEY = "OPENAI_API_KEY"
-RETRIES = 8  # of the client, with its back-off, on 408, 409, 429, 5xx and lost connections
+RETRIES = 8  # of the client, with its back-off, on 408, 409, 429, 5xx, lost connections, no JSON
 MOST_BYTES = 4 * 2**20  # of one answer: no cap on tokens that can be asked for allows as much
 SHORTEST_SECRET = 8  # a shorter key is a placeholder for a server that asks for none, and may be a word
 Chat = list[dict[str, str]]
@@ -244,6 +244,7 @@ def failures(answers: Iterable[Answer]) -> dict[str, int]:
 
 
 def _client(endpoint: Endpoint, **options: Any) -> Any:
+    import httpx2  # the openai client's own
     import openai
 
     async def count(request: Any) -> None:
@@ -256,6 +257,11 @@ def _client(endpoint: Endpoint, **options: Any) -> Any:
         if statuses := _sent.get(None):
             statuses[-1] = response.status_code
         response.stream = _bounded(response.stream)
+        if statuses and response.is_success and len(body := await response.aread()) <= MOST_BYTES:
+            try:
+                json.loads(body)
+            except ValueError as error:  # as of a proxy in trouble; the client asks again after this
+                raise httpx2.DecodingError("not JSON", request=response.request) from error
 
     # At the level DEBUG it logs the headers of a response, in which a server may send back the key.
     logging.getLogger("httpcore2").setLevel(logging.WARNING)
@@ -364,6 +370,7 @@ def _count(value: Any) -> int | None:
 
 def _why(error: Exception, endpoint: Endpoint, statuses: Sequence[int]) -> str:
     """A failure in words. The client's own messages may quote the server, which may quote the key."""
+    import httpx2
     import openai
 
     if isinstance(error, TimeoutError | openai.APITimeoutError):
@@ -374,7 +381,9 @@ def _why(error: Exception, endpoint: Endpoint, statuses: Sequence[int]) -> str:
         said = error.body.get("message") if isinstance(error.body, dict) else error.body
         said = _short(_without_key(str(said or ""), endpoint.key))
         return f"HTTP {error.status_code}" + f": {said}" * bool(said)
-    if isinstance(error, openai.APIConnectionError):
+    if isinstance(error.__cause__, httpx2.DecodingError):
+        error = error.__cause__.__cause__ or error.__cause__
+    elif isinstance(error, openai.APIConnectionError):
         return f"no connection, or one that ended early ({type(error.__cause__).__name__})"
     return f"an answer that is no chat completion ({type(error).__name__})"
 

@@ -34,6 +34,7 @@ from wordlelib.notations import (
 from wordlelib.processes import each_done, processors
 from wordlelib.prompts import END_THINK, THINK, is_well_formed, messages, parse_guess
 from wordlelib.records import (
+    IMPORTED,
     REMEMBERED,
     Checked,
     Record,
@@ -86,10 +87,10 @@ FEW = 16  # blocks of JSON lines: for fewer no process is worth its start
 MOST = 8  # processes: what more of them find is not taken faster, and each needs memory
 # What else is read of them, or says nothing new; parts: keys within messages and turns.
 _GAME = ("secret", "word")
-_STATE = (*_GAME, "history", "past_guess_history", "word_list")
+_STATE = (*_GAME, "history", "past_guess_history", "word_list", "source")
 READ = {
     **dict.fromkeys(KEYS, _STATE),
-    "predibase": (*_GAME, "word_list", "completion"),
+    "predibase": (*_GAME, "word_list", "completion", "source"),
     "instruction": (*_STATE, "input"),
     "turns": _GAME,
     "games": (*_GAME, "won", "n_guesses"),
@@ -211,7 +212,8 @@ def _chat_record(number: int, row: Row, prompt: str, answer: str | None, rules: 
     )
     word_list = row.get("word_list")
     word_list = word_list if isinstance(word_list, str) else ""
-    return Record(number, history, _secret(row, rules), completion, original, word_list)
+    source = str(row.get("source") or IMPORTED)
+    return Record(number, history, _secret(row, rules), completion, original, word_list, source)
 
 
 def _answer_record(number: int, row: Row, rules: Rules) -> Record:
@@ -486,7 +488,7 @@ def _sft_row(record: Record, rules: Rules) -> Row:
         "completion": _said(text),
         "secret": record.secret,
         "history": encode_history(record.history),
-        "source": "import",
+        "source": record.source,
     }
 
 
@@ -586,9 +588,11 @@ def made(kept: Iterable[Record], form: str, words: Words, rules: Rules, report: 
             continue
         pairs = zip(game.history, record.history, strict=True)
         report.guesses_alone += sum(shown.text != turn.text for shown, turn in pairs)
+        if form != "sft" and record.source != IMPORTED:
+            report.lose("source")
         for row in rows:
-            # Whole games, and chats that grow, share their first turns.
-            if form == "sft" and (key := hash(json.dumps(row))) in seen:
+            # Whole games, and chats that grow, share their first turns, whatever they come from.
+            if form == "sft" and (key := hash(json.dumps({**row, "source": None}))) in seen:
                 continue
             if form == "sft" and len(seen) < REMEMBERED:
                 seen.add(key)

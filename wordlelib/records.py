@@ -22,6 +22,7 @@ REMEMBERED = 1_000_000  # different rows among which repeats are noticed: a boun
 EXAMPLES = 3  # disagreements, and false statements, that a report shows
 SHOWN_ROWS = 10  # row numbers that it shows of each reason
 NAMES = 1000  # columns that are not read whose rows are counted
+IMPORTED = "import"  # the source of rows that name none
 
 
 class Record(NamedTuple):
@@ -31,7 +32,8 @@ class Record(NamedTuple):
     before the completion, with their texts where the form has them; a whole game has all its turns there and
     no completion.
     secret, completion: None where the row does not say. prompt: the original text, as a chat or a
-    string, None where the form has none. word_list: as named by predibase/wordle-grpo.
+    string, None where the form has none. word_list: as named by predibase/wordle-grpo. source: where a row of
+    training data comes from, as it says itself.
     """
 
     number: int | str
@@ -40,6 +42,7 @@ class Record(NamedTuple):
     completion: str | None = None
     prompt: Chat | str | None = None
     word_list: str = ""
+    source: str = IMPORTED
 
 
 class Checked(NamedTuple):

@@ -89,12 +89,28 @@ def changed_parameter(folder: str | Path, values: Mapping[str, Any], may_change:
 
 
 @contextmanager
+def _named(path: str | Path) -> Iterator[None]:
+    """Errors of the system about `path` as one sentence, without the temporary name beside it."""
+    try:
+        yield
+    except OSError as error:
+        folder = shown_path(Path(path).absolute().parent)
+        raise type(error)(f"cannot write {Path(path).name} in {folder} ({error.strerror or error})") from None
+
+
+@contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A temporary name beside `path` to write to; it becomes `path` if all goes well, else it goes."""
+    """A temporary name beside `path` to write to; it becomes `path` if all goes well, else it goes.
+
+    Raises OSError with one sentence that names `path` and its folder where nothing can be written.
+    """
     temporary = Path(path).with_name(f".{Path(path).name}.{os.getpid()}.tmp")
+    with _named(path):
+        temporary.touch()
     try:
         yield temporary
-        os.replace(temporary, path)
+        with _named(path):
+            os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -105,10 +121,12 @@ def replacing_folder(path: str | Path) -> Iterator[Path]:
     temporary = Path(path).with_name(f".{Path(path).name}.{os.getpid()}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        temporary.mkdir(parents=True)
+        with _named(path):
+            temporary.mkdir(parents=True)
         yield temporary
         shutil.rmtree(path, ignore_errors=True)
-        os.replace(temporary, path)
+        with _named(path):
+            os.replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
