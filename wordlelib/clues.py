@@ -17,9 +17,9 @@ from wordlelib.rules import Rules
 from wordlelib.solver import letter_table
 
 SOURCE = "clue"
-GREEN = (0.1, 0.3, 0.5)  # chances of a letter to be known with its place: one of them holds for a clue
-PRESENT = 0.5  # of other letters, those that are known without their place
-ABSENT = (6, 18)  # draws of a letter that is known to be absent; of these, repeats and real letters fall out
+GREEN = (0.2, 0.4, 0.6)  # chances of a letter to be known with its place: one of them holds for a clue
+PRESENT = 0.3  # of other letters, those that are known without their place
+ABSENT = (3, 11)  # letters that are known to be absent, from and to
 MANY = 8  # words that fit, above which most clues are dropped: they say too little to practise on
 KEPT = 0.3  # share of those that stay
 COUNTED = 0.3  # of letters all of whose copies are shown, those that are said to have no further one
