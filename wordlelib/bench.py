@@ -63,8 +63,8 @@ def best_seconds(work: Callable[[], Any], repeats: int = 1) -> float:
 class Peak:
     """The most memory that this process and those it started held together while it was open, in GiB.
 
-    Looked at every `LOOK` seconds. Pages that processes share count in each, and so does what this process
-    held before: it is rather more than what was needed.
+    Looked at every `LOOK` seconds. What this process held before counts too: it is rather more than what was
+    needed.
     """
 
     def __enter__(self) -> "Peak":
@@ -75,7 +75,7 @@ class Peak:
 
     def _watch(self) -> None:
         while True:
-            self.gib = max(self.gib, _resident_mib(children=True) / 2**10)
+            self.gib = max(self.gib, _held_together() / 2**30)
             if self._done.wait(LOOK):
                 return
 
@@ -251,16 +251,23 @@ def _checked(path: Path, name: str, rows: int) -> Row:
     return row(f"1 GB of {name}, checked", seconds * 1000 / size, "s", 60, None, note)
 
 
-def _resident_mib(children: bool = False) -> float:
-    """What this process holds, or it and all that it started together."""
+def _resident_mib() -> float:
     import psutil
 
-    own = psutil.Process()
-    total = 0
-    for process in (own, *(own.children(recursive=True) if children else ())):
-        with suppress(psutil.NoSuchProcess):
-            total += process.memory_info().rss
-    return total / 2**20
+    return psutil.Process().memory_info().rss / 2**20
+
+
+def _held_together() -> int:
+    """Bytes of this process and all that it started; on Linux a page that some share counts once (PSS), else
+    a process that has just been forked would double all."""
+    import psutil
+
+    own, total = psutil.Process(), 0
+    for process in (own, *own.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            held = process.memory_full_info()
+            total += getattr(held, "pss", held.rss)
+    return total
 
 
 def _games(solver: Solver) -> Iterator[Row]:
