@@ -684,15 +684,17 @@ def test_a_limit_that_a_single_step_passes_is_an_error_and_no_endless_restart(so
 
 
 @pytest.mark.parametrize(
-    ("stage", "engine", "advice"),
+    ("stage", "rows", "engine", "advice"),
     [
-        ("sft", False, "set micro_batch_size below 8, and resume"),
-        ("grpo", False, "set micro_batch_size below 8, and resume"),
-        ("grpo", True, "set micro_batch_size below 8 or lower engine_memory, and resume"),
+        ("sft", 8, False, "set micro_batch_size below 8, and resume"),
+        ("sft", 1, False, "take a smaller model"),
+        ("grpo", 8, False, "set micro_batch_size below 8, and resume"),
+        ("grpo", 8, True, "set micro_batch_size below 8 or lower engine_memory, and resume"),
+        ("grpo", 1, True, "lower engine_memory, and resume"),
     ],
 )
 def test_out_of_memory_on_the_gpu_is_a_sentence_that_names_what_to_lower(
-    source, game, tmp_path, monkeypatch, stage, engine, advice
+    source, game, tmp_path, monkeypatch, stage, rows, engine, advice
 ):
     """An engine beside the trained model holds a share of the card that it can give up."""
 
@@ -703,10 +705,11 @@ def test_out_of_memory_on_the_gpu_is_a_sentence_that_names_what_to_lower(
 
     monkeypatch.setattr(transformers.Trainer, "train", train)
     with pytest.raises(MemoryError) as failed:
-        train_sft(source, tmp_path) if stage == "sft" else train_grpo(source, game, tmp_path)
+        few = {"micro_batch_size": rows}
+        train_sft(source, tmp_path, **few) if stage == "sft" else train_grpo(source, game, tmp_path, **few)
     assert str(failed.value) == (
-        f"the GPU's memory does not hold 8 rows at once: {advice}; `python -m wordlelib plan` says what fits "
-        "(CUDA out of memory. Tried to allocate 2 GiB.)"
+        f"the GPU's memory does not hold {rows} rows at once: {advice}; `python -m wordlelib plan` says "
+        "what fits (CUDA out of memory. Tried to allocate 2 GiB.)"
     )
 
 

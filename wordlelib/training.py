@@ -180,10 +180,12 @@ def _train(trainer: Any, run: Run, saving: Any) -> None:
         trainer.train(resume_from_checkpoint=checkpoint)
     except torch.OutOfMemoryError as error:
         size = trainer.args.per_device_train_batch_size
-        share = " or lower engine_memory" if getattr(trainer.model, "vllm_engine", None) else ""
+        ways = [f"set micro_batch_size below {size}"] if size > 1 else []
+        ways += ["lower engine_memory"] if getattr(trainer.model, "vllm_engine", None) else []
+        advice = f"{' or '.join(ways)}, and resume" if ways else "take a smaller model"
         raise MemoryError(
-            f"the GPU's memory does not hold {size} rows at once: set micro_batch_size below {size}{share}, "
-            f"and resume; `python -m wordlelib plan` says what fits ({models.first_line(error)})"
+            f"the GPU's memory does not hold {size} rows at once: {advice}; `python -m wordlelib plan` says "
+            f"what fits ({models.first_line(error)})"
         ) from error
     finally:
         trackers.finish()
