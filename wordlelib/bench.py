@@ -377,8 +377,9 @@ def _recorded(solver: Solver) -> Iterator[Row]:
 
 
 SUMMARY = """
-import json, resource, sys, time
+import json, sys, time
 from wordlelib import analysis
+from wordlelib.bench import Peak
 from wordlelib.rules import rules_for
 from wordlelib.solver import Solver
 from wordlelib.words import load_words
@@ -386,11 +387,11 @@ from wordlelib.words import load_words
 start = time.perf_counter()
 words = load_words()
 solver = Solver(words, rules_for(words))
-[games] = analysis.read(sys.argv[1]).values()
-found = analysis.describe(analysis.measure(games, solver))
+with Peak() as peak:  # not the system's own figure, which begins with what the parent held
+    [games] = analysis.read(sys.argv[1]).values()
+    found = analysis.describe(analysis.measure(games, solver))
 seconds = time.perf_counter() - start
-gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-print(json.dumps([seconds, gib, found["games"], found["win_rate"]]))
+print(json.dumps([seconds, peak.gib, found["games"], found["win_rate"]]))
 """
 
 
