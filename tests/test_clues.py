@@ -60,13 +60,13 @@ def test_rows_ask_for_a_word_without_a_game_and_name_one_that_fits():
 
 
 def test_clues_look_like_the_summary_of_their_renderer():
-    """Open places, and letters that have no further copy, in `letters` alone."""
+    """Open places, and letters that have no further copy, in `facts` alone."""
     shown = {}
-    for renderer in ("words", "letters"):
+    for renderer in ("words", "facts"):
         rows = clue_rows(WORDS.answers, rules_for(WORDS, renderer=renderer), 200, 0)
         shown[renderer] = "\n".join(row["prompt"][1]["content"] for row in rows)
     assert "(not " in shown["words"] and "No further: " not in shown["words"]
-    assert "(not " not in shown["letters"] and "No further: " in shown["letters"]
+    assert "(not " not in shown["facts"] and "No further: " in shown["facts"]
 
 
 def test_every_word_is_asked_for_about_as_often():

@@ -843,12 +843,24 @@ def test_any_record_comes_back_from_any_form_that_holds_it(record, form):
 
 
 @settings(max_examples=40)
-@given(record=plays(), renderer=st.sampled_from(("words", "symbols", "both", "letters")))
+@given(record=plays(), renderer=st.sampled_from(("words", "symbols", "both")))
 def test_own_prompts_are_read_without_any_column(record, renderer):
     rules = rules_for(WORDS, renderer=renderer)
     back = formats._chat_history(messages(record.history, rules), rules)
     assert [turn[:2] for turn in back] == [turn[:2] for turn in record.history]
     assert all(is_consistent(record.secret, [turn]) for turn in back if turn.feedback)
+
+
+@given(record=plays())
+def test_prompts_that_leave_guesses_out_are_not_read_as_other_games(record):
+    """States in facts tell past turns together: without a column of them the row is refused."""
+    rules = rules_for(WORDS, renderer="facts")
+    chat = messages(record.history, rules)
+    if all(turn.feedback is None and turn.rule != "not_a_word" for turn in record.history):
+        assert len(formats._chat_history(chat, rules)) == len(record.history)
+    else:
+        with pytest.raises(containers.Bad, match=r"past guesses|not numbered"):
+            formats._chat_history(chat, rules)
 
 
 @given(text=st.text("BYGX_012⬛🟨🟩Aé(✓x-):?! =\n", max_size=30), n=st.integers(1, 8))
@@ -857,7 +869,7 @@ def test_reading_feedback_is_total(text, n):
     assert read is None or (len(read[1]) == n and set(read[1]) <= set("BYG"))
 
 
-@pytest.mark.parametrize("renderer", ["words", "symbols", "both", "letters"])
+@pytest.mark.parametrize("renderer", ["words", "symbols", "both"])
 def test_each_renderer_is_a_known_notation(renderer):
     line = render_turn(1, Turn("allot", "GGGBB"), rules_for(WORDS, renderer=renderer))
     assert notations.read_feedback(line.partition(": ")[2], 5) == ("ALLOT", "GGGBB")

@@ -82,7 +82,7 @@ def test_games_are_won_and_shown_with_a_tile_for_each_letter(made):
         assert "".join(shown).startswith(capitals(guesses))
 
 
-@pytest.mark.parametrize("renderer", ["words", "symbols", "both", "letters"])
+@pytest.mark.parametrize("renderer", ["words", "symbols", "both"])
 def test_feedback_of_every_word_is_rendered_and_read_back(made, renderer):
     rules = rules_for(made.words, alphabet=made.rules.alphabet, renderer=renderer)
     for word in made.words.answers:

@@ -37,7 +37,7 @@ def logits(model) -> torch.Tensor:
         return torch.stack([model(torch.tensor([ids])).logits[0, -1] for ids in PROMPTS])
 
 
-@pytest.mark.parametrize("renderer", ["words", "symbols", "both", "letters"])
+@pytest.mark.parametrize("renderer", ["words", "symbols", "both", "facts"])
 def test_states_and_completions_survive_the_nano_tokenizer(game, renderer):
     words, _ = game
     rules = rules_for(words, renderer=renderer)

@@ -1,12 +1,13 @@
 """What the model reads and writes: the parser is total and repairs nothing, states are plain text."""
 
+import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from wordlelib.game import Turn, score
+from wordlelib.game import Turn, is_consistent, score
 from wordlelib.prompts import (
     completion,
     is_well_formed,
@@ -238,28 +239,72 @@ def test_state_in_symbols_and_both(shipped):
     assert both.splitlines()[1] == "Guess 1: C- R? A! N- E! = C:absent R:present A:correct N:absent E:correct"
 
 
-def test_state_in_letters_leaves_nothing_to_work_out(shipped):
-    """Open places in place of barred ones, missing copies, counts, and non-words spelled."""
-    rules = rules_for(shipped, renderer="letters")
-    turns = [Turn("slate", "BYBBY"), Turn("eagle", "YBBYG"), Turn("weeel", None, "ok", "not_a_word")]
-    assert (
-        render_state(turns, rules)
-        == """\
-Turn 4 of 6.
-Guess 1: S:absent L:present A:absent T:absent E:present
-Guess 2: E:present A:absent G:absent L:present E:correct
-Guess 3: WEEEL is not a word
-Pattern: _ _ _ _ E
-Present: E (2 3 4) L (1 3)
-Absent: A G S T
-Not words: W E E E L"""
-    )
-    repeated = [Turn("weeel", None, "ok", "not_a_word")] * 2 + [Turn("motor", "BYBYB")]
-    assert render_state(repeated, rules).splitlines()[4:] == [
+def test_state_in_facts_sums_all_feedback_up(shipped):
+    """Open places, missing copies, counts, where copies do not recur, non-words, turns without a guess."""
+
+    def lines(*history):
+        return render_state(history, rules_for(shipped, renderer="facts")).splitlines()
+
+    weeel, nothing = Turn("weeel", None, "ok", "not_a_word"), Turn(None, None, "no_tag", None)
+    assert lines(Turn("slate", "BYBBY"), Turn("eagle", "YBBYG"), weeel) == [
+        *("Turn 4 of 6.", "Tried: S L A T E; E A G L E", "Pattern: _ _ _ _ E", "Present: E (2 3 4) L (1 3)"),
+        *("Absent: A G S T", "Not words: W E E E L"),
+    ]
+    assert lines(weeel, weeel, Turn("motor", "BYBYB"))[2:] == [
         *("Pattern: _ _ _ _ _", "Present: O O (1 3 5)", "Absent: M R T", "Not words: W E E E L"),
     ]
-    once = [Turn("motor", "BGBBB")]
-    assert "No further: O\nAbsent: M R T" in render_state(once, rules)
+    assert lines(Turn("motor", "BGBBB"))[2:] == ["Pattern: _ O _ _ _", "No further: O", "Absent: M R T"]
+    assert lines(Turn("those", "YBBBB"), nothing)[1:3] == ["Guess 2: no guess given", "Tried: T H O S E"]
+    assert lines(Turn("those", "YBBBB"), Turn("stamp", "BGBBB"))[2:] == [
+        *("Pattern: _ T _ _ _", "Not here: T (1)", "Absent: A E H M O P S"),
+    ]
+    assert lines(Turn("those", "YBBBB"), Turn("tacit", "GBBBB"))[3] == "No further: T"
+    assert lines() == ["Turn 1 of 6."]
+
+
+def read_facts(state):
+    """The meaning of a state in facts, from its text alone: whether a word fits."""
+    said = dict(line.lower().split(": ") for line in state.splitlines() if ": " in line)
+    pattern = said.get("pattern", "_ _ _ _ _").split()
+    present = [
+        (letters.split(), set(map(int, places.split())))
+        for letters, places in re.findall(r"([a-z][a-z ]*?) \(([\d ]*)\)", said.get("present", ""))
+    ]
+    closed = re.findall(r"([a-z]) \(([\d ]*)\)", said.get("not here", ""))
+
+    def fits(word):
+        free = {n: letter for n, letter in enumerate(word, 1) if pattern[n - 1] == "_"}
+        return (
+            all(placed in ("_", letter) for placed, letter in zip(pattern, word, strict=True))
+            and all(list(free.values()).count(letters[0]) >= len(letters) for letters, _ in present)
+            and all(n in places for letters, places in present for n in free if free[n] == letters[0])
+            and not any(word[int(n) - 1] == letter for letter, places in closed for n in places.split())
+            and not set(said.get("absent", "").split()) & set(word)
+            and all(
+                word.count(letter)
+                == pattern.count(letter) + sum(letters.count(letter) for letters, _ in present)
+                for letter in said.get("no further", "").split()
+            )
+        )
+
+    return fits
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_facts_decide_what_all_feedback_decides(shipped, data):
+    """Guesses are left out, so the words that fit the text are those that fit every past turn."""
+    secret = data.draw(st.sampled_from(shipped.answers))
+    guesses = data.draw(st.lists(st.sampled_from(shipped.allowed), max_size=5))
+    history = [Turn(guess, score(guess, secret)) for guess in guesses]
+    fits = read_facts(render_state(history, rules_for(shipped, renderer="facts")))
+    for word in shipped.answers:
+        assert fits(word) == is_consistent(word, history), word
+
+
+def test_facts_are_no_chat(shipped):
+    with pytest.raises(ValueError, match="use another renderer, or history fresh"):
+        rules_for(shipped, renderer="facts", history="chat")
 
 
 def test_first_state_is_one_line(shipped):

@@ -153,14 +153,14 @@ def test_labels_with_prompt_text_stop_the_training(source, tokenizer):
     row = source.rows("sft")[0]
     [tokenized] = training.tokenize([row], tokenizer, 200)
     with pytest.raises(ValueError, match="not the completion"):
-        training.check_labels(row, {"labels": tokenized["input_ids"]}, tokenizer)
+        training.check_labels(row, tokenized | {"labels": tokenized["input_ids"]}, tokenizer)
 
 
 def test_labels_without_the_end_token_stop_the_training(source, tokenizer):
     row = source.rows("sft")[0]
     [tokenized] = training.tokenize([row], tokenizer, 200)
     with pytest.raises(ValueError, match="lack the end token"):
-        training.check_labels(row, {"labels": tokenized["labels"][:-1]}, tokenizer)
+        training.check_labels(row, tokenized | {"labels": tokenized["labels"][:-1]}, tokenizer)
 
 
 def test_case_34_a_row_over_max_length_is_an_error_and_never_cut(source, tokenizer):

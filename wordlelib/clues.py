@@ -7,11 +7,10 @@ of that word alone: which letters and places it gives away is drawn at random, a
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
-
-import numpy as np
+from collections.abc import Collection, Iterator, Sequence
 
 from wordlelib.game import Knowledge
+from wordlelib.misses import MOST_LEFT, fitting, misses
 from wordlelib.prompts import completion, knowledge_lines, system_prompt
 from wordlelib.rules import Rules
 from wordlelib.solver import letter_table
@@ -20,8 +19,7 @@ SOURCE = "clue"
 GREEN = (0.2, 0.4, 0.6)  # chances of a letter to be known with its place: one of them holds for a clue
 PRESENT = 0.3  # of other letters, those that are known without their place
 ABSENT = (3, 11)  # letters that are known to be absent, from and to
-MANY = 8  # words that fit, above which most clues are dropped: they say too little to practise on
-KEPT = 0.3  # share of those that stay
+KEPT = 0.3  # share that stays of clues that many words fit: they say too little to practise on
 COUNTED = 0.3  # of letters all of whose copies are shown, those that are said to have no further one
 
 
@@ -45,7 +43,7 @@ def clue(word: str, rng: random.Random, letters: Sequence[str]) -> Knowledge:
             others = [other + 1 for other in range(len(word)) if other != place and pattern[other] == "_"]
             present[letter] = tuple(sorted(rng.sample(others, min(len(others), rng.randint(1, 3)))))
     absent = {rng.choice(letters) for _ in range(rng.randint(*ABSENT))} - set(word)
-    return Knowledge(pattern, dict(sorted(present.items())), tuple(sorted(absent)), {}, {})
+    return Knowledge(pattern, dict(sorted(present.items())), tuple(sorted(absent)), {}, {}, {})
 
 
 def counted(known: Knowledge, word: str, rng: random.Random) -> Knowledge:
@@ -55,26 +53,18 @@ def counted(known: Knowledge, word: str, rng: random.Random) -> Knowledge:
     return known._replace(most={letter: shown[letter] for letter in whole if rng.random() < COUNTED})
 
 
-def fitting(table: np.ndarray, known: Knowledge) -> np.ndarray:
-    """Indices of the words of a `solver.letter_table` that a clue fits."""
-    fits = np.ones(len(table), bool)
-    for place, letter in enumerate(known.pattern):
-        if letter != "_":
-            fits &= table[:, place] == ord(letter)
-    for letter, barred in known.present.items():
-        here = table == ord(letter)
-        fits &= here.any(axis=1) & ~here[:, [place - 1 for place in barred]].any(axis=1)
-    for letter in known.absent:
-        fits &= ~(table == ord(letter)).any(axis=1)
-    for letter, most in known.most.items():
-        fits &= (table == ord(letter)).sum(axis=1) <= most
-    return np.flatnonzero(fits)
-
-
-def clue_rows(words: Sequence[str], rules: Rules, n: int, seed: int | str) -> Iterator[dict]:
+def clue_rows(
+    words: Sequence[str],
+    rules: Rules,
+    n: int,
+    seed: int | str,
+    rejecting: float = 0.0,
+    real: Collection[str] = (),
+) -> Iterator[dict]:
     """`n` SFT rows, the same for the same arguments: a clue, and a word that it fits.
 
     Of several such words it is the one named least often so far. Words take turns in shuffled passes.
+    rejecting, real: as for `data.sft_row`.
     """
     rng, table, named = random.Random(seed), letter_table(words, rules.length), Counter()
     letters, deck, made = "".join(words), list(words), 0
@@ -82,23 +72,29 @@ def clue_rows(words: Sequence[str], rules: Rules, n: int, seed: int | str) -> It
         rng.shuffle(deck)
         for word in deck:
             known = clue(word, rng, letters)
-            if rules.renderer == "letters":
+            if rules.renderer == "facts":
                 known = counted(known, word, rng)
             fits = [words[i] for i in fitting(table, known)]
-            if len(fits) > MANY and rng.random() > KEPT:
+            if len(fits) > MOST_LEFT and rng.random() > KEPT:
                 continue
             if made == n:
                 return
             made += 1
             chosen = min(fits, key=lambda other: (named[other], rng.random()))
             named[chosen] += 1
+            wrong = []
+            if rejecting and len(fits) <= MOST_LEFT and rng.random() < rejecting:
+                wrong = misses(words, table, known, rng, real)
             yield {
                 "prompt": [
                     {"role": "system", "content": system_prompt(rules)},
                     {"role": "user", "content": "\n".join(knowledge_lines(known, rules.renderer))},
                 ],
                 "completion": [
-                    {"role": "assistant", "content": completion([chosen], chosen, rules.thinking)}
+                    {
+                        "role": "assistant",
+                        "content": completion([chosen], chosen, rules.thinking, wrong),
+                    }
                 ],
                 "secret": "",
                 "history": "[]",

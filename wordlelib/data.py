@@ -14,7 +14,7 @@ import tempfile
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache, singledispatch
 from itertools import chain, compress, islice
@@ -25,12 +25,13 @@ import numpy as np
 
 from wordlelib import models
 from wordlelib.clues import clue_rows, require_summary
-from wordlelib.game import History, decode_history, encode_history
+from wordlelib.game import History, decode_history, encode_history, knowledge
+from wordlelib.misses import MOST_LEFT, misses
 from wordlelib.processes import each_done, processors
 from wordlelib.prompts import completion, messages
 from wordlelib.rules import Rules, rules_for
 from wordlelib.runs import Run, finished_stage, project_path, read_json, read_yaml, replacing, write_json
-from wordlelib.solver import Solver, solver_for
+from wordlelib.solver import Solver, letter_table, solver_for
 from wordlelib.teachers import FEW, MIX, make_states, solver_turn, ties_from, traces
 from wordlelib.words import Split, Words, load_words, require_disjoint, sample_words, split_secrets, without
 
@@ -48,6 +49,11 @@ Chat = list[dict[str, str]]
 CountTokens = Callable[[list[Chat]], list[int]]
 
 
+@lru_cache(maxsize=2)
+def _universe(solver: Solver) -> tuple[Sequence[str], np.ndarray]:
+    return solver.universe, letter_table(solver.universe, solver.rules.length)
+
+
 def sft_row(
     solver: Solver,
     history: History,
@@ -57,17 +63,26 @@ def sft_row(
     candidates: int = 3,
     guessed: Counter[str] | None = None,
     guess_place: str = "last",
+    rejecting: float = 0.0,
+    real: Collection[str] = (),
 ) -> Row:
     """One state with the teacher's completion: prompt and completion are chat messages.
 
-    `guessed` counts the teacher's guesses over rows, for its choice among equally good ones.
+    `guessed` counts the teacher's guesses over rows, for its choice among equally good ones. rejecting: the
+    chance that the thinking first rejects words (`misses.misses`), where few are left; `real` words are not
+    rejected when they fit.
     """
     guessed = Counter() if guessed is None else guessed
     thinking, guess = solver_turn(solver, history, rng, candidates, guessed, guess_place)
     guessed[guess] += 1
+    wrong = []
+    if rejecting and len(solver.candidates(history)) <= MOST_LEFT and rng.random() < rejecting:
+        wrong = misses(*_universe(solver), knowledge(history, solver.rules.length), rng, real)
     return {
         "prompt": messages(history, solver.rules),
-        "completion": [{"role": "assistant", "content": completion(thinking, guess, solver.rules.thinking)}],
+        "completion": [
+            {"role": "assistant", "content": completion(thinking, guess, solver.rules.thinking, wrong)}
+        ],
         "secret": secret,
         "history": encode_history(history),
         "source": source,
@@ -194,9 +209,9 @@ class Job(NamedTuple):
     """Rows to make in one piece: the same for the same job, in whatever process it runs.
 
     words, rules: what the solver knows. secrets: whose games are played. n: rows before duplicates are
-    removed. seeds: of the states and of the teacher's draws. mix, candidates, solver_guess, guess_place: as
-    for `build`; without a guess_place the rows are GRPO states. guessed: where the counts of the teacher's
-    guesses start. known: real words, which no non-word may equal. duplicates: as for `build`. given: rows of
+    removed. seeds: of the states and of the teacher's draws. mix, candidates, solver_guess, guess_place,
+    rejecting, duplicates: as for `build`; without a guess_place the rows are GRPO states. guessed: where the
+    counts of the teacher's guesses start. known: real words, which no non-word may equal. given: rows of
     another teacher in place of the solver's, None for none. clues: whether the rows are those of
     `clues.clue_rows`.
     """
@@ -210,6 +225,7 @@ class Job(NamedTuple):
     candidates: int
     solver_guess: str
     guess_place: str | None
+    rejecting: float
     guessed: Counter[str]
     known: frozenset[str]
     count_tokens: CountTokens | None
@@ -242,7 +258,8 @@ def _solver(words: Words, rules: Rules, solver_guess: str) -> Solver:
 def _job_rows(job: Job) -> Iterator[tuple[int, Row]]:
     """The rows of a job, duplicates included, each with the number of its turn (0: no turn of a game)."""
     if job.clues:
-        yield from ((0, row) for row in clue_rows(job.words.answers, job.rules, job.n, job.seeds[0]))
+        of = (job.words.answers, job.rules, job.n, job.seeds[0], job.rejecting, job.known)
+        yield from ((0, row) for row in clue_rows(*of))
         return
     if job.given is not None:
         yield from ((len(decode_history(row["history"])) + 1, row) for row in job.given)
@@ -253,7 +270,8 @@ def _job_rows(job: Job) -> Iterator[tuple[int, Row]]:
     rng, guessed = random.Random(job.seeds[1]), job.guessed.copy()
     for history, secret, source in make_states(solver, job.secrets, job.n, job.seeds[0], job.mix, job.known):
         if job.guess_place:
-            row = sft_row(solver, history, secret, source, rng, job.candidates, guessed, job.guess_place)
+            how = (job.candidates, guessed, job.guess_place, job.rejecting, job.known)
+            row = sft_row(solver, history, secret, source, rng, *how)
         else:
             row = state_row(solver, history, secret, source)
         yield len(history) + 1, row
@@ -397,6 +415,7 @@ def build(
     solver_guess: str = "information",
     ties: str = "rarest",
     guess_place: str = "last",
+    rejecting: float = 0.0,
     duplicates: str = "none",
     mix: dict[str, float] = MIX,
     count_tokens: CountTokens | None = None,
@@ -411,6 +430,7 @@ def build(
     candidates: words in the thinking, at most; solver_guess: which of them is guessed, as `Solver` has it;
     ties: which of equally good ones, the one guessed least often so far (`rarest`), or first those that are
     no training secrets (`non_secrets`); guess_place: whether the guess is the `first` or the `last` of them.
+    rejecting: share of the SFT rows with few words left that first reject some which do not fit (`misses`).
     duplicates: which SFT rows with the same texts stay: `none`, `all`, so that what games meet often weighs
     more, or `early` ones, with more than `FEW` words left (later ones teach the ends of the teacher's own
     games by heart). mix: shares by source, as for `make_states`.
@@ -429,6 +449,11 @@ def build(
     _check_split(split, words, "data")
     if clues:
         require_summary(rules)
+    if rejecting and (rules.game != Rules.game or rules.thinking == "none"):
+        raise ValueError(
+            "rejecting: words are rejected in the thinking of Wordle, not with game "
+            f"{rules.game} and thinking {rules.thinking}"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CARD).unlink(missing_ok=True)
 
@@ -446,7 +471,7 @@ def build(
             seeds = (f"{part} {seed}{end}", f"{part} labels {seed}{end}")
             file = Path(temporary) / f"{part}-{number}.jsonl"
             of = (named, rules, tuple(secrets), min(size, n - start), seeds, mix)
-            how = (candidates, solver_guess, guess_place, ties_from(split.train, ties))
+            how = (candidates, solver_guess, guess_place, rejecting, ties_from(split.train, ties))
             made.append(Job(*of, *how, words.dictionary, count_tokens, file))
         return made
 
@@ -492,6 +517,7 @@ def build(
         "solver_guess": solver_guess,
         "ties": ties,
         "guess_place": guess_place,
+        "rejecting": rejecting,
         "duplicates": duplicates,
         "files": files | {"traces": {"games": len(games), "rows": sum(len(game["turns"]) for game in games)}},
         "split_sizes": {name: len(part) for name, part in split._asdict().items()},

@@ -70,6 +70,7 @@ class Knowledge(NamedTuple):
     pattern: the word with `_` for unknown places. present: letter to the places where it cannot
     stand, for letters known to be in the word beyond the placed ones or without a place.
     absent: letters not in the word. least, most: copies of each letter seen (most only where known).
+    barred: letter to the open places where it cannot stand, for placed letters that may have a further copy.
     """
 
     pattern: str
@@ -77,12 +78,13 @@ class Knowledge(NamedTuple):
     absent: tuple[str, ...]
     least: dict[str, int]
     most: dict[str, int]
+    barred: dict[str, tuple[int, ...]]
 
 
 def knowledge(history: Iterable[Turn], length: int) -> Knowledge:
     """Sum up the valid turns of `history` for a word of `length` letters."""
     placed = ["_"] * length
-    barred: dict[str, set[int]] = {}
+    ruled_out: dict[str, set[int]] = {}
     least: dict[str, int] = {}
     most: dict[str, int] = {}
     for turn in history:
@@ -96,16 +98,22 @@ def knowledge(history: Iterable[Turn], length: int) -> Knowledge:
             if mark == CORRECT:
                 placed[place - 1] = letter
                 continue
-            barred.setdefault(letter, set()).add(place)
+            ruled_out.setdefault(letter, set()).add(place)
             if mark == ABSENT:
                 most[letter] = copies[letter]
     present = {
-        letter: tuple(sorted(barred.get(letter, ())))
+        letter: tuple(sorted(ruled_out.get(letter, ())))
         for letter in sorted(least)
         if least[letter] > placed.count(letter)
     }
     absent = tuple(sorted(letter for letter, n in most.items() if n == 0))
-    return Knowledge("".join(placed), present, absent, {k: v for k, v in least.items() if v}, most)
+    open_places = {place for place, letter in enumerate(placed, 1) if letter == "_"}
+    barred = {
+        letter: tuple(sorted(places & open_places))
+        for letter, places in sorted(ruled_out.items())
+        if letter not in present and letter not in most and places & open_places
+    }
+    return Knowledge("".join(placed), present, absent, {k: v for k, v in least.items() if v}, most, barred)
 
 
 def hard_mode_violation(guess: str, history: Iterable[Turn]) -> str | None:

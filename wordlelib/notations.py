@@ -42,6 +42,7 @@ _COLOURS = [
 ]
 _TURN = r"^[ \t]*(?:guess|round|attempt|turn)[ \t]*#?(\d+)[ \t]*:"
 LINE = re.compile(rf"{_TURN}(.+)$", re.I | re.M)
+_TURN_LINE = re.compile(r"^Turn (\d{1,4}) of \d+\.$", re.M)  # of `render_state`
 # A turn whose feedback stands in the line below its guess.
 _IN_TWO_LINES = re.compile(
     rf"({_TURN}[ \t]*[^\W\d_]+)\s*\n[ \t]*"
@@ -177,6 +178,9 @@ def _told_turns(text: str, rules: Rules) -> History:
     lines = lines[starts[-1] :] if starts else lines
     if [number for number, _ in lines] != [str(place) for place in range(1, len(lines) + 1)]:
         raise Bad("the guesses in the prompt are not numbered from 1", ", ".join(n for n, _ in lines)[:80])
+    if (turns := _TURN_LINE.findall(text)) and int(turns[-1]) != len(lines) + 1:
+        # States of `facts` leave guesses out.
+        raise Bad("the prompt does not tell all past guesses", f"{len(lines)} before turn {turns[-1]}")
     return tuple([_told_turn(body.strip(), rules) for _, body in lines])
 
 

@@ -200,6 +200,13 @@ PARAMETERS: dict[str, dict[str, Param]] = {
             "these words spelled letter by letter, as words, or none of them",
             choices=CHOICES["thinking"],
         ),
+        "rejecting": Param(
+            float,
+            "share of the SFT rows with up to eight words left that first reject some that do not fit",
+            "",
+            0,
+            1,
+        ),
         "duplicates": Param(
             str,
             "SFT rows with equal texts that stay: none, all, or while more than two words are left (early)",
@@ -340,7 +347,13 @@ STAGES = tuple(PARAMETERS)
 BEFORE = {
     "01_data_synthesis": {
         **{"thinking": "spelled", "solver_guess": "information", "ties": "rarest"},
-        **{"guess_place": "last", "duplicates": "none", "n_clues": 0, "non_words": "altered"},
+        **{
+            "guess_place": "last",
+            "duplicates": "none",
+            "n_clues": 0,
+            "rejecting": 0.0,
+            "non_words": "altered",
+        },
         **{"game": "", "requests_per_minute": 0, "traces": ""},
     },
     "02_sft": {"rows": "file"},

@@ -61,9 +61,10 @@ ENGINE_GRAPHS = 1.05 * GIB
 FRAGMENTATION = 0.05  # share of what training needs for a while
 # Longest prompt and SFT row (five words named) in tokens of Qwen's tokenizer: of 400,000 states with `words`
 # 256 and 299, of 6,000 with `both` 302 and 345, with `symbols` 147 and 190, of 60,000 with many non-words and
-# `letters` 269 and 312; and a margin, since Qwen3's template adds four and more states find longer ones.
-LONGEST_PROMPT = {"words": 264, "both": 316, "letters": 284, "symbols": 160}
-LONGEST_ROW = {"words": 312, "both": 368, "letters": 332, "symbols": 210}
+# `facts` 158 and 201 (222 with three words rejected); and a margin, since Qwen3's template adds four and more
+# states find longer ones.
+LONGEST_PROMPT = {"words": 264, "both": 316, "facts": 168, "symbols": 160}
+LONGEST_ROW = {"words": 312, "both": 368, "facts": 240, "symbols": 210}
 
 # --- Facts of formats -------------------------------------------------------------------------------
 BF16, FP32 = 2, 4

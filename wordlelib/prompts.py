@@ -11,6 +11,7 @@ from wordlelib.words import alphabet_letters, capitals
 
 THINK, END_THINK = "<think>", "</think>"
 GUESS, END_GUESS = "<guess>", "</guess>"
+NO = " no"  # follows a word that a completion rejects
 MARK_WORDS = {ABSENT: "absent", PRESENT: "present", CORRECT: "correct"}
 MARK_SYMBOLS = {ABSENT: "-", PRESENT: "?", CORRECT: "!"}
 SPACE = " \t\r\n"
@@ -90,15 +91,27 @@ def spell(word: str) -> str:
     return " ".join(capitals(word))
 
 
-def thought(candidates: Iterable[str], thinking: str = "spelled") -> str:
-    """The thinking of a completion, tags included; `thinking` as in `Rules`."""
-    named = {"spelled": map(spell, candidates), "words": candidates, "none": ()}[thinking]
+def thought(candidates: Iterable[str], thinking: str = "spelled", rejected: Iterable[str] = ()) -> str:
+    """The thinking of a completion, tags included; `thinking` as in `Rules`, rejected words first."""
+    written = {"spelled": spell, "words": str}.get(thinking)
+    named = [f"{written(word)}{NO}" for word in rejected if written]
+    named += [written(word) for word in candidates if written]
     return f"{THINK}{'; '.join(named)}{END_THINK}"
 
 
-def completion(candidates: Iterable[str], guess: str, thinking: str = "spelled") -> str:
+def completion(
+    candidates: Iterable[str], guess: str, thinking: str = "spelled", rejected: Iterable[str] = ()
+) -> str:
     """The text of one turn: the thinking with its candidates (the guess among them), then the guess."""
-    return f"{thought(candidates, thinking)}{GUESS}{guess}{END_GUESS}"
+    return f"{thought(candidates, thinking, rejected)}{GUESS}{guess}{END_GUESS}"
+
+
+_REJECTED = re.compile(rf"(?:{THINK}|; )([^;<>]+){NO}(?=;|{END_THINK})")
+
+
+def rejected_spans(text: str) -> list[tuple[int, int]]:
+    """Where the words stand, from and to, that the thinking of a completion names and rejects."""
+    return [found.span(1) for found in _REJECTED.finditer(text)]
 
 
 ASKED_THINKING = {"spelled": "words that fit, spelled out", "words": "words that fit", "none": ""}
@@ -107,9 +120,13 @@ ASKED_THINKING = {"spelled": "words that fit, spelled out", "words": "words that
 def system_prompt(rules: Rules) -> str:
     """The rules of the game as the model is told them; short, since every row of training repeats them."""
     hard = " Hints must be used in every later guess." if rules.hard_mode else ""
+    marks = (
+        " Each letter of a guess is marked correct (right place), present (another place) or absent (no "
+        "further copy)."
+    )
     return (
-        f"Guess the secret word of {rules.length} letters in {rules.turns} turns. Each letter of a guess is "
-        f"marked correct (right place), present (another place) or absent (no further copy).{hard} "
+        f"Guess the secret word of {rules.length} letters in {rules.turns} turns."
+        f"{'' if rules.renderer == 'facts' else marks}{hard} "
         f"Answer: {THINK}{ASKED_THINKING[rules.thinking]}{END_THINK}{GUESS}word{END_GUESS}"
     )
 
@@ -134,44 +151,64 @@ def render_turn(number: int, turn: Turn, rules: Rules) -> str:
 def knowledge_lines(known: Knowledge, renderer: str = "words") -> list[str]:
     """The summary: pattern, letters present with the places ruled out, letters absent.
 
-    With the `letters` renderer little is left to work out: each letter present stands as often as it is to be
-    placed yet, with the places that are open to it, and letters that have no further copy are named.
+    With the `facts` renderer it says all that feedback says: each letter present as often as it is yet to be
+    placed, with the places open to it; letters that have no further copy; where placed ones do not recur.
     """
-    lines = ["Pattern: " + " ".join(capitals(known.pattern))]
-    shown = _open_places if renderer == "letters" else _barred_places
-    if known.present:
-        lines.append("Present: " + " ".join(shown(known, letter) for letter in known.present))
-    if renderer == "letters" and (counted := [letter for letter, most in known.most.items() if most]):
-        lines.append("No further: " + " ".join(map(capitals, sorted(counted))))
-    if known.absent:
-        lines.append("Absent: " + " ".join(map(capitals, known.absent)))
-    return lines
+    facts = renderer == "facts"
+    shown = _open_places if facts else _barred_places
+    parts = {
+        "Pattern": capitals(known.pattern),
+        "Present": [shown(known, letter) for letter in known.present],
+        "No further": sorted(capitals(letter) for letter, most in known.most.items() if most and facts),
+        "Not here": [f"{capitals(x)} ({_numbers(places)})" for x, places in known.barred.items() if facts],
+        "Absent": map(capitals, known.absent),
+    }
+    lines = {name: " ".join(part) for name, part in parts.items()}
+    return [f"{name}: {line}" for name, line in lines.items() if line]
+
+
+def _numbers(places: Iterable[int]) -> str:
+    return " ".join(map(str, places))
 
 
 def _barred_places(known: Knowledge, letter: str) -> str:
     places = known.present[letter]
-    return f"{capitals(letter)} (not {' '.join(map(str, places))})" if places else capitals(letter)
+    return f"{capitals(letter)} (not {_numbers(places)})" if places else capitals(letter)
 
 
 def _open_places(known: Knowledge, letter: str) -> str:
     barred = known.present[letter]
-    places = [str(n) for n, placed in enumerate(known.pattern, 1) if placed == "_" and n not in barred]
+    places = [n for n, placed in enumerate(known.pattern, 1) if placed == "_" and n not in barred]
     missing = max(1, known.least.get(letter, 1) - known.pattern.count(letter))
-    return f"{' '.join([capitals(letter)] * missing)} ({' '.join(places)})"
+    return f"{' '.join([capitals(letter)] * missing)} ({_numbers(places)})"
+
+
+def _past(history: History, rules: Rules) -> list[str]:
+    """The lines of past turns; with `facts` one of all guesses with feedback, which the summary tells."""
+    turns = list(enumerate(history, 1))
+    if rules.renderer != "facts":
+        return [render_turn(number, turn, rules) for number, turn in turns]
+    wasted = [(n, turn) for n, turn in turns if turn.feedback is None and turn.rule != "not_a_word"]
+    lines = [render_turn(number, turn, rules) for number, turn in wasted]
+    return lines + _spelled("Tried", [turn.guess for turn in history if turn.feedback])
+
+
+def _spelled(label: str, words: Iterable[str]) -> list[str]:
+    spelled = "; ".join(map(spell, dict.fromkeys(words)))
+    return [f"{label}: {spelled}"] if spelled else []
 
 
 def render_state(history: History, rules: Rules) -> str:
     """The user message before turn `len(history) + 1`: past turns, then what they say together.
 
-    The `symbols` renderer leaves the summary out: the shortest state that says everything. The `letters`
-    renderer ends with the non-words so far, spelled as a completion spells words.
+    The `symbols` renderer leaves the summary out. The `facts` renderer leaves the feedback of each guess out,
+    since its summary says as much in fewer tokens, and spells all guesses like a completion, non-words last.
     """
-    lines = [f"Turn {len(history) + 1} of {rules.turns}."]
-    lines += [render_turn(number, turn, rules) for number, turn in enumerate(history, 1)]
+    lines = [f"Turn {len(history) + 1} of {rules.turns}.", *_past(history, rules)]
     if rules.renderer != "symbols" and history:
         lines += knowledge_lines(knowledge(history, rules.length), rules.renderer)
-    if rules.renderer == "letters" and (tried := [t.guess for t in history if t.rule == "not_a_word"]):
-        lines.append("Not words: " + "; ".join(map(spell, dict.fromkeys(tried))))
+    if rules.renderer == "facts":
+        lines += _spelled("Not words", [turn.guess for turn in history if turn.rule == "not_a_word"])
     return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ from wordlelib.words import Words, alphabet_letters, capitals
 CHOICES = {
     "universe": ("answers", "allowed"),
     "lexicon": ("full", "train"),
-    "renderer": ("words", "symbols", "both", "letters"),
+    "renderer": ("words", "symbols", "both", "facts"),
     "history": ("fresh", "chat"),
     "thinking": ("spelled", "words", "none"),
 }
@@ -35,8 +35,8 @@ class Rules:
     lexicon: `full` lets training text name held-out words, but never makes one the secret of a
         training game; `train` leaves them out of training text, dictionary and candidate sets.
     hard_mode: the official rule: greens stay, revealed letters are used again.
-    renderer: how a state is written: feedback in `words`, in `symbols` or `both`, or in words with a summary
-        that leaves little to work out (`letters`).
+    renderer: how a state is written: feedback in `words`, in `symbols` or `both`, or past guesses with only
+        what all feedback says together (`facts`), which a chat, grown guess by guess, does not have.
     history: `fresh` starts a new two-message chat each turn, `chat` grows one conversation.
     thinking: how a completion names words before its guess: spelled letter by letter (`spelled`), written
         as they are (`words`), or none at all.
@@ -65,6 +65,11 @@ class Rules:
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"rules: {name} is {getattr(self, name)!r}; use one of {', '.join(allowed)}")
+        if (self.renderer, self.history) == ("facts", "chat"):
+            raise ValueError(
+                "rules: renderer facts sums past guesses up, and history chat shows them one by one; "
+                "use another renderer, or history fresh"
+            )
         for name in ("length", "turns"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:

@@ -27,11 +27,13 @@ def make_row(
     candidates: int = 3,
     guess_place: str = "last",
     ties: str = "rarest",
+    rejecting: float = 0.0,
     **case: Any,
 ) -> Row:
     """Row `number`: a task (`teachers.task`, with its options as `case`) as an SFT row or a GRPO state.
 
-    candidates, guess_place, ties: of the teacher's thinking and guess in an SFT row, as for `data.build`.
+    candidates, guess_place, ties, rejecting: of the teacher's thinking and guess in an SFT row, as for
+    `data.build`.
 
     A function of its arguments alone: the teacher's choice among good guesses is drawn for this row, not
     balanced over rows as in `data.build`. Raises ValueError for an unknown kind.
@@ -42,7 +44,8 @@ def make_row(
     if kind == "states":
         return state_row(solver, *state)
     rng = random.Random(f"label {seed} {number}")
-    return sft_row(solver, *state, rng, candidates, ties_from(secrets, ties), guess_place)
+    how = (candidates, ties_from(secrets, ties), guess_place, rejecting, case.get("known", ()))
+    return sft_row(solver, *state, rng, *how)
 
 
 def _of(source: Data, seed: int) -> dict[str, Any]:
@@ -56,6 +59,7 @@ def _of(source: Data, seed: int) -> dict[str, Any]:
         "seed": seed,
         "known": source.words.dictionary,
         "ties": source.card.get("ties", "rarest"),
+        "rejecting": source.card.get("rejecting", 0.0),
         **own,
     }
 

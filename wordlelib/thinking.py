@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from wordlelib.evaluate import history_of
 from wordlelib.game import CORRECT, History, Knowledge, Turn, is_consistent, knowledge
-from wordlelib.prompts import END_THINK, THINK
+from wordlelib.prompts import END_THINK, NO, THINK, rejected_spans
 from wordlelib.solver import Solver
 from wordlelib.statements import ANY_WORD, SPELLED, Claim, claims
 
@@ -20,10 +20,12 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def stated_words(text: str, form: str = "spelled") -> list[str]:
-    """The words stated before the thinking ends, in lower case and in order; total on any text.
+    """The words stated before the thinking ends, less rejected ones, in lower case and in order; total.
 
     form: how the rules have them written (`Rules.thinking`); under `none` whatever is spelled out counts.
     """
+    for start, stop in reversed(rejected_spans(text)):
+        text = text[:start] + text[stop + len(NO) :]
     thinking = text.rpartition(END_THINK)[0]
     if form == "words":
         listed = (part.strip() for part in thinking.rpartition(THINK)[2].split(";"))

@@ -29,7 +29,7 @@ from wordlelib import (
     trackers,
 )
 from wordlelib.game import History, encode_history
-from wordlelib.prompts import is_well_formed, parse_guess
+from wordlelib.prompts import is_well_formed, parse_guess, rejected_spans
 from wordlelib.rules import Rules
 from wordlelib.runs import MemoryLimit, Run, read_json, read_log, read_yaml
 from wordlelib.solver import Solver
@@ -69,22 +69,29 @@ WARNINGS = {
 def tokenize(rows: Sequence[Row], tokenizer: Any, max_length: int) -> list[dict[str, list[int]]]:
     """SFT rows as `input_ids` and `labels`; only the completion and its end token carry a loss.
 
-    The completion is tokenized apart from the prompt, as it is generated. Raises ValueError for a
-    row longer than `max_length` tokens: nothing is cut.
+    The words that a completion rejects carry none: they are to be known as wrong, not to be named. The
+    completion is tokenized apart from the prompt, as it is generated. Raises ValueError for a row longer than
+    `max_length` tokens: nothing is cut.
     """
     before = players.prompt_ids(tokenizer, [row["prompt"] for row in rows])
     texts = [row["completion"][0]["content"] for row in rows]
-    after = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    after = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
     end = tokenizer.eos_token_id  # looked up once: it is no plain attribute
     tokenized = []
-    for row, prompt, completion in zip(rows, before, after, strict=True):
+    for row, prompt, text, completion, places in zip(
+        rows, before, texts, after["input_ids"], after["offset_mapping"], strict=True
+    ):
         ids = [*prompt, *completion, end]
         if len(ids) > max_length:
             raise ValueError(
                 f"a row of secret {row['secret']!r} has {len(ids)} tokens, more than max_length "
                 f"{max_length}: raise max_length, or write shorter states or thinking"
             )
-        tokenized.append({"input_ids": ids, "labels": [IGNORED] * len(prompt) + ids[len(prompt) :]})
+        labels = [IGNORED] * len(prompt) + ids[len(prompt) :]
+        for start, stop in rejected_spans(text):
+            inside = [n for n, (_, end_of) in enumerate(places, len(prompt)) if start < end_of <= stop]
+            labels[inside[0] : inside[-1] + 1] = [IGNORED] * len(inside)
+        tokenized.append({"input_ids": ids, "labels": labels})
     return tokenized
 
 
@@ -108,15 +115,17 @@ def tokenized_dataset(rows: Sequence[Row], tokenizer: Any, max_length: int) -> A
 def check_labels(row: Row, tokenized: Mapping[str, list[int]], tokenizer: Any) -> str:
     """The text that one row trains, end token included.
 
-    Raises ValueError unless it is exactly the row's completion and the end token: prompt text in
-    it would be trained too, and without the end token the model never learns to stop.
+    Raises ValueError unless it is exactly the row's completion, less the words that it rejects, and the end
+    token: prompt text in it would be trained too, and without the end token the model never learns to stop.
     """
-    labels = [label for label in tokenized["labels"] if label != IGNORED]
-    shown = tokenizer.decode(labels)
-    if not labels or labels[-1] != tokenizer.eos_token_id:
+    labels = tokenized["labels"]
+    trained = [n for n, label in enumerate(labels) if label != IGNORED]
+    shown = tokenizer.decode([labels[n] for n in trained])
+    if not trained or labels[-1] != tokenizer.eos_token_id:
         raise ValueError(f"the trained labels lack the end token {tokenizer.eos_token!r}: {shown!r}")
-    text = tokenizer.decode(labels[:-1])
-    if text != row["completion"][0]["content"]:
+    completion = row["completion"][0]["content"]
+    text = tokenizer.decode(tokenized["input_ids"][trained[0] : -1])
+    if text != completion or (IGNORED in labels[trained[0] :] and not rejected_spans(completion)):
         raise ValueError(f"the trained labels are not the completion but {shown!r}")
     return shown
 

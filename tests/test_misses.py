@@ -1,0 +1,144 @@
+"""Words to reject: near misses, the completions that refuse them, and what a training learns of those."""
+
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wordlelib import data, models, tasks, training
+from wordlelib.clues import clue_rows
+from wordlelib.game import Turn, decode_history, is_consistent, knowledge, score
+from wordlelib.misses import MOST_LEFT, fitting, misfits, misses
+from wordlelib.prompts import completion, is_well_formed, parse_guess, rejected_spans
+from wordlelib.rules import rules_for
+from wordlelib.solver import Solver, letter_table
+from wordlelib.teachers import STUDENT_MIX, make_states
+from wordlelib.thinking import stated_words
+from wordlelib.words import load_words, sample_words, split_secrets
+
+SHIPPED = load_words()
+WORDS = sample_words(SHIPPED, 150, seed=3)
+RULES = rules_for(WORDS, renderer="facts")
+SPLIT = split_secrets(WORDS, test=40, val=10)
+SOLVER = Solver(WORDS, RULES)
+
+
+def rejected(text):
+    return [text[start:stop].replace(" ", "").lower() for start, stop in rejected_spans(text)]
+
+
+def rows(rejecting, n=300):
+    rng, states = random.Random(0), make_states(SOLVER, SPLIT.train, n, 0, STUDENT_MIX)
+    return [
+        data.sft_row(SOLVER, *state, rng, 1, None, "first", rejecting, SHIPPED.dictionary) for state in states
+    ]
+
+
+def histories(words):
+    pairs = st.tuples(st.sampled_from(words.answers), st.lists(st.sampled_from(words.allowed), max_size=5))
+    return pairs.map(lambda drawn: tuple(Turn(guess, score(guess, drawn[0])) for guess in drawn[1]))
+
+
+@settings(max_examples=50)
+@given(history=histories(SHIPPED))
+def test_a_word_misfits_the_facts_exactly_when_it_contradicts_the_feedback(history):
+    known = knowledge(history, 5)
+    fits = set(fitting(letter_table(SHIPPED.answers, 5), known))
+    assert fits == {n for n, word in enumerate(SHIPPED.answers) if is_consistent(word, history)}
+
+
+@settings(max_examples=50)
+@given(history=histories(WORDS), seed=st.integers(0, 999))
+def test_what_is_rejected_is_wrong(history, seed):
+    """A word that does not fit, or letters that fit and are no word; none of them twice."""
+    known, table = knowledge(history, 5), letter_table(WORDS.answers, 5)
+    wrong = misses(WORDS.answers, table, known, random.Random(seed), SHIPPED.dictionary)
+    assert wrong == misses(WORDS.answers, table, known, random.Random(seed), SHIPPED.dictionary)
+    assert len(wrong) == len(set(wrong)) <= 3
+    assert bool(wrong) == bool(misfits(table, known).any())
+    for word in wrong:
+        assert (
+            not is_consistent(word, history) if word in SHIPPED.dictionary else is_consistent(word, history)
+        )
+
+
+def test_rows_with_few_words_left_reject_some_and_then_guess_as_they_would():
+    plain, checked = rows(0.0), rows(1.0)
+    for row in checked:
+        history, text = decode_history(row["history"]), row["completion"][0]["content"]
+        guess = parse_guess(text).guess
+        left = len(SOLVER.candidates(history))
+        assert is_well_formed(text) and is_consistent(guess, history)
+        assert bool(rejected(text)) == (left <= MOST_LEFT)
+        assert stated_words(text) == [guess]  # rejected words are not stated
+        assert not set(rejected(text)) & set(map(SOLVER.universe.__getitem__, SOLVER.candidates(history)))
+    assert [row["prompt"] for row in plain] == [row["prompt"] for row in checked]
+    assert not any(rejected(row["completion"][0]["content"]) for row in plain)
+
+
+def test_clues_reject_words_too():
+    texts = [
+        row["completion"][0]["content"]
+        for row in clue_rows(WORDS.answers, RULES, 200, 0, 0.5, SHIPPED.dictionary)
+    ]
+    assert 40 < sum(bool(rejected(text)) for text in texts) < 160
+    assert all(is_well_formed(text) for text in texts)
+
+
+def test_rejected_words_are_read_as_they_are_written():
+    for thinking in ("spelled", "words"):
+        text = completion(["beard"], "beard", thinking, ["weard", "bears"])
+        assert rejected(text) == ["weard", "bears"] and stated_words(text, thinking) == ["beard"]
+    assert completion(["beard"], "beard", "none", ["weard"]) == "<think></think><guess>beard</guess>"
+
+
+@given(text=st.text("no; <think></think>ABab", max_size=60))
+def test_reading_rejected_words_is_total(text):
+    assert all(text[stop : stop + 3] == " no" for _, stop in rejected_spans(text))
+    stated_words(text), stated_words(text, "words")
+
+
+def test_rejected_words_carry_no_loss():
+    """They are to be refused, not named: the label of every token is kept but those of their letters."""
+    tokenizer = models.nano_tokenizer(RULES)
+    row = next(row for row in rows(1.0) if len(rejected(row["completion"][0]["content"])) == 3)
+    [tokens] = training.tokenize([row], tokenizer, 400)
+    text = row["completion"][0]["content"]
+    shown = training.check_labels(row, tokens, tokenizer)
+    for start, stop in reversed(rejected_spans(text)):
+        text = text[:start] + text[stop:]
+    assert shown.removesuffix(tokenizer.eos_token).replace(" ", "") == text.replace(" ", "")
+    masked = [n for n, label in enumerate(tokens["labels"]) if label == training.IGNORED]
+    assert (
+        len(masked)
+        == len(tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=False))
+        + 3 * 5
+    )
+    with pytest.raises(ValueError, match="not the completion"):
+        training.check_labels(row, tokens | {"labels": tokens["input_ids"]}, tokenizer)
+
+
+@pytest.mark.parametrize("lexicon", ["full", "train"])
+def test_no_word_that_may_not_be_named_is_rejected(tmp_path, lexicon):
+    rules = rules_for(WORDS, lexicon=lexicon, renderer="facts")
+    source = {"sample": 150, "sample_seed": 3}
+    card = data.build(
+        tmp_path, rules, SPLIT, source=source, rows=300, states=20, clues=100, rejecting=1.0, workers=1
+    )
+    made = data.load(tmp_path)
+    texts = [row["completion"][0]["content"] for row in made.rows("sft")]
+    named = {word for text in texts for word in rejected(text)}
+    assert card["rejecting"] == 1.0 and named
+    assert (lexicon == "train") == named.isdisjoint(SPLIT.test)
+    task = tasks.make_row(number=1, **tasks._of(made, 0))
+    assert rejected(task["completion"][0]["content"]) or len(json.loads(task["history"])) < 2
+
+
+def test_rejecting_needs_a_thinking_that_names_words(tmp_path):
+    rules = rules_for(WORDS, thinking="none")
+    with pytest.raises(ValueError, match="rejecting: words are rejected in the thinking of Wordle"):
+        data.build(
+            tmp_path, rules, SPLIT, source={"sample": 150, "sample_seed": 3}, rows=9, states=9, rejecting=0.5
+        )
