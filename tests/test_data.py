@@ -615,3 +615,33 @@ def test_the_notebook_makes_data_of_spanish_words_of_six_letters(project):
     assert guesses <= set(spanish) and any("ñ" in guess for guess in guesses)
     assert "word of 6 letters" in rows[0]["prompt"][0]["content"]
     assert all(is_consistent(row["secret"], decode_history(row["history"])) for row in rows)
+
+
+def test_secrets_for_grpo_alone_are_in_no_sft_row(tmp_path):
+    """SFT leaves GRPO games that it has not seen; with none of them both learn from all training secrets."""
+    card = build(tmp_path / "apart", rows=600, states=60, grpo_secrets=15, workers=1)
+    made = data.load(tmp_path / "apart")
+    apart = set(made.grpo_secrets)
+    assert len(apart) == 15 and apart < set(SPLIT.train) and card["grpo_secrets"] == sorted(apart)
+    assert {row["secret"] for row in made.rows("sft")} == set(made.sft_secrets) == set(SPLIT.train) - apart
+    assert {row["secret"] for row in made.rows("states")} <= apart
+    with open(tmp_path / "apart" / "traces.csv", encoding="utf-8") as file:
+        assert apart.isdisjoint(row["secret"] for row in csv.DictReader(file))
+    build(tmp_path / "all", rows=600, states=60, workers=1)
+    whole = data.load(tmp_path / "all")
+    assert list(whole.grpo_secrets) == list(whole.sft_secrets) == list(SPLIT.train)
+
+
+def test_an_sft_row_of_a_secret_for_grpo_alone_is_refused(tmp_path):
+    build(tmp_path, rows=100, states=10, grpo_secrets=15, workers=1)
+    made = data.load(tmp_path)
+    rows = made.rows("sft")
+    rows[0]["secret"] = made.grpo_secrets[0]
+    data.write_jsonl(tmp_path / "sft.jsonl", rows)
+    with pytest.raises(ValueError, match="both trained on and held out"):
+        made.rows("sft")
+
+
+def test_grpo_leaves_sft_a_secret(tmp_path):
+    with pytest.raises(ValueError, match="leave SFT none"):
+        build(tmp_path, rows=10, states=10, grpo_secrets=len(SPLIT.train))

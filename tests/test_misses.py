@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from wordlelib import data, models, tasks, training
 from wordlelib.clues import clue_rows
 from wordlelib.game import Turn, decode_history, is_consistent, knowledge, score
-from wordlelib.misses import MOST_LEFT, fitting, misfits, misses
+from wordlelib.misses import MOST_LEFT, fitting, misses
 from wordlelib.prompts import completion, is_well_formed, parse_guess, rejected_spans
 from wordlelib.rules import rules_for
 from wordlelib.solver import Solver, letter_table
@@ -50,18 +51,38 @@ def test_a_word_misfits_the_facts_exactly_when_it_contradicts_the_feedback(histo
 
 
 @settings(max_examples=50)
-@given(history=histories(WORDS), seed=st.integers(0, 999))
-def test_what_is_rejected_is_wrong(history, seed):
-    """A word that does not fit, or letters that fit and are no word; none of them twice."""
-    known, table = knowledge(history, 5), letter_table(WORDS.answers, 5)
-    wrong = misses(WORDS.answers, table, known, random.Random(seed), SHIPPED.dictionary)
-    assert wrong == misses(WORDS.answers, table, known, random.Random(seed), SHIPPED.dictionary)
-    assert len(wrong) == len(set(wrong)) <= 3
-    assert bool(wrong) == bool(misfits(table, known).any())
+@given(history=histories(WORDS), seed=st.integers(0, 999), guess=st.sampled_from(WORDS.answers))
+def test_what_is_rejected_is_not_the_guess(history, seed, guess):
+    """A word of the list, letters that fit and are no word, or a past guess; none of them twice."""
+    past = [turn.guess for turn in history if turn.guess != guess]
+    of = (WORDS.answers, letter_table(WORDS.answers, 5), knowledge(history, 5))
+    wrong = misses(*of, random.Random(seed), guess, SHIPPED.dictionary, past)
+    assert wrong == misses(*of, random.Random(seed), guess, SHIPPED.dictionary, past)
+    assert 1 <= len(wrong) == len(set(wrong)) <= 3 and guess not in wrong
     for word in wrong:
-        assert (
-            not is_consistent(word, history) if word in SHIPPED.dictionary else is_consistent(word, history)
-        )
+        invented = word not in SHIPPED.dictionary and is_consistent(word, history)
+        assert invented or word in WORDS.answers or word in past
+
+
+def test_with_one_word_left_what_is_rejected_does_not_fit():
+    """Near words, past guesses and no words; with more left others that fit are passed over too."""
+    kinds = Counter()
+    for row in rows(1.0, 600):
+        history, text = decode_history(row["history"]), row["completion"][0]["content"]
+        left = [SOLVER.universe[n] for n in SOLVER.candidates(history)]
+        for word in rejected(text):
+            kind = "past" if word in {turn.guess for turn in history} else "other" if word in left else "near"
+            kinds[kind if word in SHIPPED.dictionary or kind == "past" else "invented"] += 1
+            assert len(left) > 1 or word not in left
+    assert min(kinds.values()) > 20 and set(kinds) == {"past", "other", "near", "invented"}
+
+
+def test_a_list_of_one_word_has_nothing_to_reject():
+    history = (Turn("crane", "BBBBB"),)
+    assert (
+        misses(["solid"], letter_table(["solid"], 5), knowledge(history, 5), random.Random(0), "solid", ())
+        == []
+    )
 
 
 def test_rows_with_few_words_left_reject_some_and_then_guess_as_they_would():
@@ -69,11 +90,9 @@ def test_rows_with_few_words_left_reject_some_and_then_guess_as_they_would():
     for row in checked:
         history, text = decode_history(row["history"]), row["completion"][0]["content"]
         guess = parse_guess(text).guess
-        left = len(SOLVER.candidates(history))
         assert is_well_formed(text) and is_consistent(guess, history)
-        assert bool(rejected(text)) == (left <= MOST_LEFT)
+        assert bool(rejected(text)) == (len(SOLVER.candidates(history)) <= MOST_LEFT)
         assert stated_words(text) == [guess]  # rejected words are not stated
-        assert not set(rejected(text)) & set(map(SOLVER.universe.__getitem__, SOLVER.candidates(history)))
     assert [row["prompt"] for row in plain] == [row["prompt"] for row in checked]
     assert not any(rejected(row["completion"][0]["content"]) for row in plain)
 
@@ -132,7 +151,7 @@ def test_no_word_that_may_not_be_named_is_rejected(tmp_path, lexicon):
     named = {word for text in texts for word in rejected(text)}
     assert card["rejecting"] == 1.0 and named
     assert (lexicon == "train") == named.isdisjoint(SPLIT.test)
-    task = tasks.make_row(number=1, **tasks._of(made, 0))
+    task = tasks.make_row(number=1, **tasks._of(made, 0, made.sft_secrets))
     assert rejected(task["completion"][0]["content"]) or len(json.loads(task["history"])) < 2
 
 

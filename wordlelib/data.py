@@ -69,15 +69,16 @@ def sft_row(
     """One state with the teacher's completion: prompt and completion are chat messages.
 
     `guessed` counts the teacher's guesses over rows, for its choice among equally good ones. rejecting: the
-    chance that the thinking first rejects words (`misses.misses`), where few are left; `real` words are not
-    rejected when they fit.
+    chance that the thinking first rejects words (`misses.misses`), where few are left; no `real` word is an
+    invented one.
     """
     guessed = Counter() if guessed is None else guessed
     thinking, guess = solver_turn(solver, history, rng, candidates, guessed, guess_place)
     guessed[guess] += 1
     wrong = []
     if rejecting and len(solver.candidates(history)) <= MOST_LEFT and rng.random() < rejecting:
-        wrong = misses(*_universe(solver), knowledge(history, solver.rules.length), rng, real)
+        known, past = knowledge(history, solver.rules.length), [turn.guess for turn in history if turn.guess]
+        wrong = misses(*_universe(solver), known, rng, guess, real, past)
     return {
         "prompt": messages(history, solver.rules),
         "completion": [
@@ -410,6 +411,7 @@ def build(
     rows: int,
     states: int,
     clues: int = 0,
+    grpo_secrets: int = 0,
     seed: int = 0,
     candidates: int = 3,
     solver_guess: str = "information",
@@ -427,10 +429,12 @@ def build(
     source: what gave the lists of `rules`, of Wordle the arguments of `game_words` (None: the shipped ones).
     rows, states: how many SFT rows and GRPO states are made before duplicates are removed. clues: how many
     SFT rows of words by their letters, without a game (`clues.clue_rows`), are added.
+    grpo_secrets: how many training secrets no SFT row has, so that SFT leaves GRPO some to learn from; then
+    GRPO states have no others.
     candidates: words in the thinking, at most; solver_guess: which of them is guessed, as `Solver` has it;
     ties: which of equally good ones, the one guessed least often so far (`rarest`), or first those that are
     no training secrets (`non_secrets`); guess_place: whether the guess is the `first` or the `last` of them.
-    rejecting: share of the SFT rows with few words left that first reject some which do not fit (`misses`).
+    rejecting: share of the SFT rows with few words left that first reject some (`misses`).
     duplicates: which SFT rows with the same texts stay: `none`, `all`, so that what games meet often weighs
     more, or `early` ones, with more than `FEW` words left (later ones teach the ends of the teacher's own
     games by heart). mix: shares by source, as for `make_states`.
@@ -453,6 +457,11 @@ def build(
         raise ValueError(
             "rejecting: words are rejected in the thinking of Wordle, not with game "
             f"{rules.game} and thinking {rules.thinking}"
+        )
+    apart = draw_secrets(split.train, grpo_secrets, seed)
+    if not (of_sft := [secret for secret in split.train if secret not in apart]):
+        raise ValueError(
+            f"grpo_secrets: {grpo_secrets} of {len(split.train)} training secrets leave SFT none"
         )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CARD).unlink(missing_ok=True)
@@ -479,15 +488,14 @@ def build(
     with tempfile.TemporaryDirectory(dir=folder, prefix=".shards-") as temporary:
         parts = {
             "sft": [
-                job._replace(duplicates=duplicates)
-                for job in jobs("sft", named, split.train, rows, guess_place)
+                job._replace(duplicates=duplicates) for job in jobs("sft", named, of_sft, rows, guess_place)
             ],
             "sft_val": jobs("sft_val", named_val, split.val, val_rows, guess_place),
-            "states": jobs("states", named, split.train, states, None),
+            "states": jobs("states", named, apart or split.train, states, None),
         }
         if clues:
             parts["sft"] += [
-                job._replace(clues=True) for job in jobs("clues", named, split.train, clues, guess_place)
+                job._replace(clues=True) for job in jobs("clues", named, of_sft, clues, guess_place)
             ]
         for part, given in (taught.rows if taught else {}).items():
             of_clues = [job for job in parts[part] if job.clues]
@@ -500,7 +508,7 @@ def build(
         games = taught.games
     else:
         solver = _solver(named, rules, solver_guess)
-        games = list(traces(solver, split.train, seed, candidates, guess_place))
+        games = list(traces(solver, of_sft, seed, candidates, guess_place))
     _write_traces(folder / "traces.csv", games)
     card = {
         "rules": rules.to_dict(),
@@ -518,6 +526,7 @@ def build(
         "ties": ties,
         "guess_place": guess_place,
         "rejecting": rejecting,
+        "grpo_secrets": sorted(apart),
         "duplicates": duplicates,
         "files": files | {"traces": {"games": len(games), "rows": sum(len(game["turns"]) for game in games)}},
         "split_sizes": {name: len(part) for name, part in split._asdict().items()},
@@ -579,6 +588,17 @@ class Data(NamedTuple):
         return without(self.words, held_out) if self.rules.lexicon == "train" else self.words
 
     @property
+    def grpo_secrets(self) -> Sequence[str]:
+        """The training secrets that GRPO learns from: those that SFT did not see, or all."""
+        return self.card.get("grpo_secrets") or self.split.train
+
+    @property
+    def sft_secrets(self) -> Sequence[str]:
+        """The training secrets of SFT rows."""
+        apart = frozenset(self.card.get("grpo_secrets", ()))
+        return [secret for secret in self.split.train if secret not in apart]
+
+    @property
     def longest_completion(self) -> int:
         """Tokens of the longest completion that the SFT rows teach."""
         return self.card["files"]["sft"]["tokens"]["completion"]["max"]
@@ -595,8 +615,9 @@ class Data(NamedTuple):
             raise ValueError(
                 f"{path}: {len(rows)} rows, but the data card counts {wanted}; make the data again"
             )
-        foreign = self.split.train if part == "sft_val" else self.split.val
-        require_disjoint((row["secret"] for row in rows), foreign + self.split.test, str(path))
+        allowed = {"sft": self.sft_secrets, "sft_val": self.split.val, "states": self.grpo_secrets}[part]
+        foreign = {secret for part in self.split for secret in part}.difference(allowed)
+        require_disjoint((row["secret"] for row in rows), foreign, str(path))
         return rows
 
 

@@ -1,7 +1,7 @@
-"""Words that nearly fit: what a completion can name and reject before it names a word that fits.
+"""Words for a completion to name and reject before it names the one that it guesses.
 
-A student that has only seen right answers stands by the first word that it names. One that has seen wrong
-ones rejected checks its own, and names another: `B E A R S no; B E A R D`.
+A student that has only seen right answers stands by the first word that it names. One that has seen others
+rejected checks its own, and names another: `B E A R S no; B E A R D`.
 """
 
 import random
@@ -13,9 +13,11 @@ from wordlelib.game import Knowledge
 from wordlelib.solver import letter_table
 
 MOST_LEFT = 8  # words left, up to which some are rejected: with more of them a student finds one
-REJECTED = {1: 0.6, 2: 0.3, 3: 0.1}  # how many at once, and how often
-INVENTED = 0.4  # share that fits and is no word; the others are words that do not fit
-NEAREST = 30  # words with the fewest facts against them, of which those are drawn
+REJECTED = {1: 0.5, 2: 0.3, 3: 0.2}  # how many at once, and how often
+# Where they come from, and how often: words with the fewest facts against them, strings that fit and are no
+# words, past guesses of the game, and others that fit, which teach to name what is not named yet.
+SOURCES = {"near": 0.3, "invented": 0.3, "past": 0.2, "other": 0.2}
+NEAREST = 30  # of which near ones are drawn
 TRIES = 40  # strings that are drawn to invent one that fits
 
 
@@ -57,17 +59,26 @@ def misses(
     table: np.ndarray,
     known: Knowledge,
     rng: random.Random,
+    guess: str,
     real: Collection[str],
+    past: Sequence[str] = (),
 ) -> list[str]:
-    """One to three different words to reject, none when every word fits.
+    """One to three different words to reject before `guess`; none when no word is near and no other fits.
 
-    They are among `words` those with the fewest facts against them, or invented ones that fit and are not
-    `real`. table: `letter_table` of the words.
+    table: `letter_table` of the words. real: words that are not invented. past: guesses of the game so far.
+    A source that has none leaves its turn to near ones.
     """
-    wrong = misfits(table, known).astype(float)
-    wrong[wrong == 0] = np.inf
-    wrong += np.random.default_rng(rng.getrandbits(32)).random(len(wrong))  # of equals any
-    near = [words[i] for i in np.argsort(wrong)[:NEAREST] if np.isfinite(wrong[i])]
-    n = rng.choices(tuple(REJECTED), tuple(REJECTED.values()))[0] if near else 0
-    drawn = ((rng.random() < INVENTED and _invented(words, known, rng, real)) for _ in range(n))
-    return list(dict.fromkeys(word or rng.choice(near) for word in drawn))
+    wrong = misfits(table, known)
+    others = [words[i] for i in np.flatnonzero(wrong == 0) if words[i] != guess]
+    order = np.lexsort((np.random.default_rng(rng.getrandbits(32)).random(len(wrong)), wrong))
+    near = [words[i] for i in order[(wrong == 0).sum() :][:NEAREST]] or others
+    if not near:
+        return []
+    [n] = rng.choices(tuple(REJECTED), tuple(REJECTED.values()))
+    pools, drawn = {"near": near, "past": past, "other": others}, []
+    for source in rng.choices(tuple(SOURCES), tuple(SOURCES.values()), k=n):
+        word = (
+            _invented(words, known, rng, real) if source == "invented" else rng.choice(pools[source] or near)
+        )
+        drawn.append(word or rng.choice(near))
+    return list(dict.fromkeys(drawn))

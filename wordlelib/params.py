@@ -181,6 +181,9 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "turns": Param(int, "guesses in a game", "turns", 1, 20),
         "n_rows": Param(int, "SFT rows, before duplicates are removed", "rows", 1),
         "n_states": Param(int, "GRPO states before duplicates are removed", "rows", 1),
+        "grpo_secrets": Param(
+            int, "training secrets that SFT does not see, for GRPO alone; 0: both learn from all", "words", 0
+        ),
         "n_clues": Param(int, "SFT rows besides, of words by their letters without a game", "rows", 0),
         "candidates": Param(int, "words named in the thinking, at most", "words", 1, 10),
         "solver_guess": Param(
@@ -475,6 +478,11 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
             )
         if teaches:
             _check_endpoint(values["endpoint"])
+        if (teaches or given) and values["grpo_secrets"]:
+            raise ValueError(
+                f"{stage}: SFT does not see the grpo_secrets, and teacher {values['teacher']} may show them: "
+                "use grpo_secrets 0, or teacher solver"
+            )
         if (teaches or given) and values["lexicon"] == "train":
             raise ValueError(
                 f"{stage}: under lexicon train no training text may name a held-out word, and every teacher "
@@ -515,7 +523,13 @@ def _check_board(stage: str, values: dict[str, Any]) -> None:
         "history": "fresh",
         "teacher": "solver",
     }
-    for name, value in {**texts, "solver_guess": "information", "ties": "rarest", "hard_mode": False}.items():
+    for name, value in {
+        **texts,
+        "solver_guess": "information",
+        "ties": "rarest",
+        "hard_mode": False,
+        "rejecting": 0.0,
+    }.items():
         if values[name] != value:
             raise ValueError(
                 f"{stage}: {name} is of Wordle, and the game is {values['game']}: use {name} {value!r}"

@@ -48,14 +48,14 @@ def make_row(
     return sft_row(solver, *state, rng, *how)
 
 
-def _of(source: Data, seed: int) -> dict[str, Any]:
+def _of(source: Data, seed: int, secrets: Sequence[str]) -> dict[str, Any]:
     """The arguments of `make_row` by which a data folder was made; `seed` is the training's own."""
     teacher = source.card.get("solver_guess", "information")  # data of before have no other
     solver = solver_for(source.training_words, source.rules, teacher)
     own = {name: source.card[name] for name in ("mix", "candidates", "guess_place")}
     return {
         "solver": solver,
-        "secrets": source.split.train,
+        "secrets": secrets,
         "seed": seed,
         "known": source.words.dictionary,
         "ties": source.card.get("ties", "rarest"),
@@ -68,7 +68,7 @@ def sft_rows(source: Data, config: SimpleNamespace) -> Any:
     """What 02 trains on, by its `rows`: those of the file, or endless ones as an IterableDataset."""
     if getattr(config, "rows", "file") == "file":  # a 02 of before has no such parameter
         return source.rows("sft")
-    return stream(n=ENDLESS, **_of(source, config.seed))
+    return stream(n=ENDLESS, **_of(source, config.seed, source.sft_secrets))
 
 
 def states(source: Data, solver: Solver, config: SimpleNamespace) -> Sequence[Row] | Callable[[int], Row]:
@@ -76,7 +76,7 @@ def states(source: Data, solver: Solver, config: SimpleNamespace) -> Sequence[Ro
     state."""
     if config.states != "tasks":
         return chosen_states(source, solver, config.states_from)
-    of = _of(source, config.seed)
+    of = _of(source, config.seed, source.grpo_secrets)
     return lambda number: make_row(number=number, kind="states", **of)
 
 
