@@ -645,3 +645,19 @@ def test_an_sft_row_of_a_secret_for_grpo_alone_is_refused(tmp_path):
 def test_grpo_leaves_sft_a_secret(tmp_path):
     with pytest.raises(ValueError, match="leave SFT none"):
         build(tmp_path, rows=10, states=10, grpo_secrets=len(SPLIT.train))
+
+
+def test_a_dataset_has_the_rows_of_the_file_and_their_checks(tmp_path):
+    build(tmp_path, rows=100, states=10, workers=1)
+    made = data.load(tmp_path)
+    rows = made.rows("sft")
+    assert list(made.dataset("sft")) == rows
+    wrong = {
+        "names the line": (["{"], "line 1: not JSON"),
+        "counts": ([json.dumps(row) for row in rows[1:]], "the data card counts"),
+        "knows the split": ([json.dumps(row | {"secret": SPLIT.test[0]}) for row in rows], "held out"),
+    }
+    for lines, said in wrong.values():
+        (tmp_path / "sft.jsonl").write_text("\n".join(lines) + "\n")
+        with pytest.raises(ValueError, match=said):
+            made.dataset("sft")

@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from wordlelib.game import Knowledge
-from wordlelib.solver import letter_table
 
 MOST_LEFT = 8  # words left, up to which some are rejected: with more of them a student finds one
 REJECTED = {1: 0.5, 2: 0.3, 3: 0.2}  # how many at once, and how often
@@ -23,17 +22,21 @@ TRIES = 40  # strings that are drawn to invent one that fits
 
 def misfits(table: np.ndarray, known: Knowledge) -> np.ndarray:
     """How many of the known facts each word of a `solver.letter_table` contradicts, [words]."""
-    wrong = np.zeros(len(table), int)
+    places = np.ascontiguousarray(table.T)  # rows of one place each are added up several times as fast
+
+    def copies(letter: str) -> np.ndarray:
+        return (places == ord(letter)).sum(axis=0, dtype=np.int8)
+
+    wrong = np.zeros(len(table), np.int8)
     for place, letter in enumerate(known.pattern):
         if letter != "_":
-            wrong += table[:, place] != ord(letter)
-    for letter, places in (*known.present.items(), *known.barred.items()):
-        wrong += (table[:, [place - 1 for place in places]] == ord(letter)).any(axis=1)
+            wrong += places[place] != ord(letter)
+    for letter, barred in (*known.present.items(), *known.barred.items()):
+        wrong += (places[[place - 1 for place in barred]] == ord(letter)).any(axis=0)
     for letter in known.present:
-        placed = known.pattern.count(letter)
-        wrong += (table == ord(letter)).sum(axis=1) < max(placed + 1, known.least.get(letter, 0))
+        wrong += copies(letter) < max(known.pattern.count(letter) + 1, known.least.get(letter, 0))
     for letter, most in (*known.most.items(), *((letter, 0) for letter in known.absent)):
-        wrong += (table == ord(letter)).sum(axis=1) > most
+        wrong += copies(letter) > most
     return wrong
 
 
@@ -43,15 +46,19 @@ def fitting(table: np.ndarray, known: Knowledge) -> np.ndarray:
 
 
 def _invented(
-    words: Sequence[str], known: Knowledge, rng: random.Random, real: Collection[str]
+    table: np.ndarray, known: Knowledge, rng: np.random.Generator, real: Collection[str]
 ) -> str | None:
-    """A string that fits and is none of the `real` words; None when the tries do not suffice."""
-    for _ in range(TRIES):
-        letters = enumerate(known.pattern)
-        drawn = "".join(rng.choice(words)[place] if letter == "_" else letter for place, letter in letters)
-        if drawn not in real and not misfits(letter_table([drawn], len(drawn)), known).any():
-            return drawn
-    return None
+    """A string that fits and is none of the `real` words; None when the tries do not suffice.
+
+    Letters that are not placed yet come from the same place of random words.
+    """
+    places = np.arange(len(known.pattern))
+    drawn = table[rng.integers(len(table), size=(TRIES, len(places))), places]
+    for place, letter in enumerate(known.pattern):
+        if letter != "_":
+            drawn[:, place] = ord(letter)
+    words = ("".join(map(chr, letters)) for letters in drawn[fitting(drawn, known)])
+    return next((word for word in words if word not in real), None)
 
 
 def misses(
@@ -68,17 +75,17 @@ def misses(
     table: `letter_table` of the words. real: words that are not invented. past: guesses of the game so far.
     A source that has none leaves its turn to near ones.
     """
-    wrong = misfits(table, known)
+    wrong, draws = misfits(table, known), np.random.default_rng(rng.getrandbits(32))
     others = [words[i] for i in np.flatnonzero(wrong == 0) if words[i] != guess]
-    order = np.lexsort((np.random.default_rng(rng.getrandbits(32)).random(len(wrong)), wrong))
+    order = np.lexsort((draws.random(len(wrong)), wrong))
     near = [words[i] for i in order[(wrong == 0).sum() :][:NEAREST]] or others
     if not near:
         return []
     [n] = rng.choices(tuple(REJECTED), tuple(REJECTED.values()))
     pools, drawn = {"near": near, "past": past, "other": others}, []
     for source in rng.choices(tuple(SOURCES), tuple(SOURCES.values()), k=n):
-        word = (
-            _invented(words, known, rng, real) if source == "invented" else rng.choice(pools[source] or near)
-        )
-        drawn.append(word or rng.choice(near))
+        if source == "invented":
+            drawn.append(_invented(table, known, draws, real) or rng.choice(near))
+        else:
+            drawn.append(rng.choice(pools[source] or near))
     return list(dict.fromkeys(drawn))

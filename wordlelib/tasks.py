@@ -65,9 +65,9 @@ def _of(source: Data, seed: int, secrets: Sequence[str]) -> dict[str, Any]:
 
 
 def sft_rows(source: Data, config: SimpleNamespace) -> Any:
-    """What 02 trains on, by its `rows`: those of the file, or endless ones as an IterableDataset."""
+    """What 02 trains on, by its `rows`: the file as a Dataset, or endless ones as an IterableDataset."""
     if getattr(config, "rows", "file") == "file":  # a 02 of before has no such parameter
-        return source.rows("sft")
+        return source.dataset("sft")
     return stream(n=ENDLESS, **_of(source, config.seed, source.sft_secrets))
 
 

@@ -95,8 +95,8 @@ def tokenize(rows: Sequence[Row], tokenizer: Any, max_length: int) -> list[dict[
     return tokenized
 
 
-def tokenized_dataset(rows: Sequence[Row], tokenizer: Any, max_length: int) -> Any:
-    """`tokenize` as a `datasets.Dataset`; many rows are shared out among the processor's cores."""
+def tokenized_dataset(rows: Any, tokenizer: Any, max_length: int) -> Any:
+    """`tokenize` of a list or a `datasets.Dataset` as a Dataset; many rows are shared out among cores."""
     from datasets import Dataset
 
     columns = ["prompt", "completion", "secret"]
@@ -107,9 +107,12 @@ def tokenized_dataset(rows: Sequence[Row], tokenizer: Any, max_length: int) -> A
         ]
         return _columns(tokenize(parts, tokenizer, max_length))
 
-    table = Dataset.from_list([{name: row[name] for name in columns} for row in rows])
+    if not isinstance(rows, Dataset):
+        rows = Dataset.from_list([{name: row[name] for name in columns} for row in rows])
     processes = min(os.cpu_count() or 1, len(rows) // ROWS_A_PROCESS)
-    return table.map(tokenize_batch, batched=True, num_proc=processes or None, remove_columns=columns)
+    return rows.select_columns(columns).map(
+        tokenize_batch, batched=True, num_proc=processes or None, remove_columns=columns
+    )
 
 
 def check_labels(row: Row, tokenized: Mapping[str, list[int]], tokenizer: Any) -> str:
@@ -241,10 +244,20 @@ def _quiet(trainer: Any) -> None:
     trainer.remove_callback(PrinterCallback)
 
 
+def _know_lengths(trainer: Any) -> None:
+    """Group rows by lengths from their table; the trainer would read every row for its own."""
+    import pyarrow.compute
+    from transformers.trainer_pt_utils import LengthGroupedSampler
+
+    lengths = pyarrow.compute.list_value_length(trainer.train_dataset.data["input_ids"]).to_pylist()
+    batch = trainer.args.train_batch_size * trainer.args.gradient_accumulation_steps
+    trainer._get_train_sampler = lambda _=None: LengthGroupedSampler(batch, lengths=lengths)
+
+
 def sft(
     model: Any,
     tokenizer: Any,
-    rows: Sequence[Row] | Any,
+    rows: Any,
     val_rows: Sequence[Row],
     config: Any,
     run: Run,
@@ -252,12 +265,13 @@ def sft(
 ) -> dict[str, Any]:
     """Train on solver turns with TRL's SFTTrainer; returns the stage's metrics.
 
-    rows: a list, or an IterableDataset (`tasks.sft_rows`), whose rows come in its order.
+    rows: a list, a Dataset, or an IterableDataset (`tasks.sft_rows`), whose rows come in its order.
     config: the parameters of 02_sft that are not of the model. `measure` gets the number of each
     validation, from 1, and what it returns stands in the log row of that validation. Rows of similar
     length share a batch. Goes on from the last checkpoint when `run.resumed`. The best checkpoint has the
     lowest validation loss.
     """
+    from datasets import IterableDataset
     from trl import SFTConfig, SFTTrainer
 
     from wordlelib.callbacks import Checkpoints, SkipNonFinite, StepLog, decay_to_the_end
@@ -268,7 +282,7 @@ def sft(
     def tokenized(row: Row) -> dict[str, list[int]]:
         return tokenize([row], tokenizer, config.max_length)[0]
 
-    first, listed = next(iter(rows)), isinstance(rows, Sequence)
+    first, listed = next(iter(rows)), not isinstance(rows, IterableDataset)
     check_labels(first, tokenized(first), tokenizer)
     if listed:
         train = tokenized_dataset(rows, tokenizer, config.max_length)
@@ -299,6 +313,8 @@ def sft(
         processing_class=right,
         callbacks=[step_log, saving, guard],
     )
+    if listed:
+        _know_lengths(trainer)
     decay_to_the_end(trainer, step_log)
     _quiet(trainer)
     _train(trainer, run, saving)
