@@ -30,10 +30,11 @@ def rejected(text):
     return [text[start:stop].replace(" ", "").lower() for start, stop in rejected_spans(text)]
 
 
-def rows(rejecting, n=300):
+def rows(rejecting, n=300, candidates=1):
     rng, states = random.Random(0), make_states(SOLVER, SPLIT.train, n, 0, STUDENT_MIX)
     return [
-        data.sft_row(SOLVER, *state, rng, 1, None, "first", rejecting, SHIPPED.dictionary) for state in states
+        data.sft_row(SOLVER, *state, rng, candidates, None, "first", rejecting, SHIPPED.dictionary)
+        for state in states
     ]
 
 
@@ -56,8 +57,8 @@ def test_what_is_rejected_is_not_the_guess(history, seed, guess):
     """A word of the list, letters that fit and are no word, or a past guess; none of them twice."""
     past = [turn.guess for turn in history if turn.guess != guess]
     of = (WORDS.answers, letter_table(WORDS.answers, 5), knowledge(history, 5))
-    wrong = misses(*of, random.Random(seed), guess, SHIPPED.dictionary, past)
-    assert wrong == misses(*of, random.Random(seed), guess, SHIPPED.dictionary, past)
+    wrong = misses(*of, random.Random(seed), [guess], SHIPPED.dictionary, past)
+    assert wrong == misses(*of, random.Random(seed), [guess], SHIPPED.dictionary, past)
     assert 1 <= len(wrong) == len(set(wrong)) <= 3 and guess not in wrong
     for word in wrong:
         invented = word not in SHIPPED.dictionary and is_consistent(word, history)
@@ -77,10 +78,16 @@ def test_with_one_word_left_what_is_rejected_does_not_fit():
     assert min(kinds.values()) > 20 and set(kinds) == {"past", "other", "near", "invented"}
 
 
+def test_no_word_is_named_that_was_rejected():
+    for row in rows(1.0, candidates=3):
+        text = row["completion"][0]["content"]
+        assert set(rejected(text)).isdisjoint(stated_words(text))
+
+
 def test_a_list_of_one_word_has_nothing_to_reject():
     history = (Turn("crane", "BBBBB"),)
     assert (
-        misses(["solid"], letter_table(["solid"], 5), knowledge(history, 5), random.Random(0), "solid", ())
+        misses(["solid"], letter_table(["solid"], 5), knowledge(history, 5), random.Random(0), ["solid"], ())
         == []
     )
 
@@ -107,10 +114,14 @@ def test_clues_reject_words_too():
 
 
 def test_rejected_words_are_read_as_they_are_written():
-    for thinking in ("spelled", "words"):
-        text = completion(["beard"], "beard", thinking, ["weard", "bears"])
-        assert rejected(text) == ["weard", "bears"] and stated_words(text, thinking) == ["beard"]
-    assert completion(["beard"], "beard", "none", ["weard"]) == "<think></think><guess>beard</guess>"
+    text = completion(["beard"], "beard", "spelled", ["weard", "bears"])
+    assert text == "<think>W E A R D no; B E A R S no; B E A R D</think><guess>beard</guess>"
+    assert rejected(text) == ["weard", "bears"] and stated_words(text) == ["beard"]
+
+
+@pytest.mark.parametrize("thinking", ["a vowel; certainly no; oh no", "is it A B? no", "A no; B E A R D"])
+def test_what_others_write_is_not_taken_for_rejected_words(thinking):
+    assert not rejected(f"<think>{thinking}</think><guess>beard</guess>")
 
 
 @given(text=st.text("no; <think></think>ABab", max_size=60))
@@ -157,7 +168,7 @@ def test_no_word_that_may_not_be_named_is_rejected(tmp_path, lexicon):
 
 def test_rejecting_needs_a_thinking_that_names_words(tmp_path):
     rules = rules_for(WORDS, thinking="none")
-    with pytest.raises(ValueError, match="rejecting: words are rejected in the thinking of Wordle"):
+    with pytest.raises(ValueError, match="rejecting: words are rejected where the thinking"):
         data.build(
             tmp_path, rules, SPLIT, source={"sample": 150, "sample_seed": 3}, rows=9, states=9, rejecting=0.5
         )

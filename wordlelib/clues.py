@@ -84,7 +84,7 @@ def clue_rows(
             named[chosen] += 1
             wrong = []
             if rejecting and len(fits) <= MOST_LEFT and rng.random() < rejecting:
-                wrong = misses(words, table, known, rng, chosen, real)
+                wrong = misses(words, table, known, rng, [chosen], real)
             yield {
                 "prompt": [
                     {"role": "system", "content": system_prompt(rules)},

@@ -79,7 +79,7 @@ def sft_row(
     wrong = []
     if rejecting and len(solver.candidates(history)) <= MOST_LEFT and rng.random() < rejecting:
         known, past = knowledge(history, solver.rules.length), [turn.guess for turn in history if turn.guess]
-        wrong = misses(*_universe(solver), known, rng, guess, real, past)
+        wrong = misses(*_universe(solver), known, rng, thinking, real, past)
     return {
         "prompt": messages(history, solver.rules),
         "completion": [
@@ -454,9 +454,9 @@ def build(
     _check_split(split, words, "data")
     if clues:
         require_summary(rules)
-    if rejecting and (rules.game != Rules.game or rules.thinking == "none"):
+    if rejecting and (rules.game != Rules.game or rules.thinking != "spelled"):
         raise ValueError(
-            "rejecting: words are rejected in the thinking of Wordle, not with game "
+            "rejecting: words are rejected where the thinking of Wordle spells them, not with game "
             f"{rules.game} and thinking {rules.thinking}"
         )
     apart = draw_secrets(split.train, grpo_secrets, seed)

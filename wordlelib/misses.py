@@ -15,7 +15,7 @@ MOST_LEFT = 8  # words left, up to which some are rejected: with more of them a 
 REJECTED = {1: 0.5, 2: 0.3, 3: 0.2}  # how many at once, and how often
 # Where they come from, and how often: words with the fewest facts against them, strings that fit and are no
 # words, past guesses of the game, and others that fit, which teach to name what is not named yet.
-SOURCES = {"near": 0.3, "invented": 0.3, "past": 0.2, "other": 0.2}
+SOURCES = {"near": 0.25, "invented": 0.25, "past": 0.15, "other": 0.35}
 NEAREST = 30  # of which near ones are drawn
 TRIES = 40  # strings that are drawn to invent one that fits
 
@@ -66,17 +66,17 @@ def misses(
     table: np.ndarray,
     known: Knowledge,
     rng: random.Random,
-    guess: str,
+    named: Collection[str],
     real: Collection[str],
     past: Sequence[str] = (),
 ) -> list[str]:
-    """One to three different words to reject before `guess`; none when no word is near and no other fits.
+    """One to three different words to reject before those `named`; none when all words are.
 
     table: `letter_table` of the words. real: words that are not invented. past: guesses of the game so far.
     A source that has none leaves its turn to near ones.
     """
     wrong, draws = misfits(table, known), np.random.default_rng(rng.getrandbits(32))
-    others = [words[i] for i in np.flatnonzero(wrong == 0) if words[i] != guess]
+    others = [words[i] for i in np.flatnonzero(wrong == 0) if words[i] not in named]
     order = np.lexsort((draws.random(len(wrong)), wrong))
     near = [words[i] for i in order[(wrong == 0).sum() :][:NEAREST]] or others
     if not near:

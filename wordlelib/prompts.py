@@ -92,11 +92,10 @@ def spell(word: str) -> str:
 
 
 def thought(candidates: Iterable[str], thinking: str = "spelled", rejected: Iterable[str] = ()) -> str:
-    """The thinking of a completion, tags included; `thinking` as in `Rules`, rejected words first."""
-    written = {"spelled": spell, "words": str}.get(thinking)
-    named = [f"{written(word)}{NO}" for word in rejected if written]
-    named += [written(word) for word in candidates if written]
-    return f"{THINK}{'; '.join(named)}{END_THINK}"
+    """The thinking of a completion, tags included; `thinking` as in `Rules`, `rejected` words come first."""
+    refused = [f"{spell(word)}{NO}" for word in rejected]
+    named = {"spelled": map(spell, candidates), "words": candidates, "none": ()}[thinking]
+    return f"{THINK}{'; '.join([*refused, *named])}{END_THINK}"
 
 
 def completion(
@@ -106,11 +105,11 @@ def completion(
     return f"{thought(candidates, thinking, rejected)}{GUESS}{guess}{END_GUESS}"
 
 
-_REJECTED = re.compile(rf"(?:{THINK}|; )([^;<>]+){NO}(?=;|{END_THINK})")
+_REJECTED = re.compile(rf"(?:{THINK}|; )([^\W\d_](?: [^\W\d_])+){NO}(?=;|{END_THINK})")
 
 
 def rejected_spans(text: str) -> list[tuple[int, int]]:
-    """Where the words stand, from and to, that the thinking of a completion names and rejects."""
+    """Where the words stand, from and to, that the thinking of a completion spells and rejects."""
     return [found.span(1) for found in _REJECTED.finditer(text)]
 
 
