@@ -354,6 +354,7 @@ BEFORE = {
             "guess_place": "last",
             "duplicates": "none",
             "n_clues": 0,
+            "grpo_secrets": 0,
             "rejecting": 0.0,
             "non_words": "altered",
         },
