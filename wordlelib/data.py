@@ -460,11 +460,12 @@ def build(
             "rejecting: words are rejected where the thinking of Wordle spells them, not with game "
             f"{rules.game} and thinking {rules.thinking}"
         )
-    apart = draw_secrets(split.train, grpo_secrets, seed)
-    if not (of_sft := [secret for secret in split.train if secret not in apart]):
+    if grpo_secrets >= len(split.train):
         raise ValueError(
             f"grpo_secrets: {grpo_secrets} of {len(split.train)} training secrets leave SFT none"
         )
+    apart = draw_secrets(split.train, grpo_secrets, seed)
+    of_sft = [secret for secret in split.train if secret not in apart]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CARD).unlink(missing_ok=True)
 
@@ -634,8 +635,7 @@ class Data(NamedTuple):
         if n != (wanted := self.card["files"][part]["rows"]):
             raise ValueError(f"{path}: {n} rows, but the data card counts {wanted}; make the data again")
         allowed = {"sft": self.sft_secrets, "sft_val": self.split.val, "states": self.grpo_secrets}[part]
-        foreign = {secret for part in self.split for secret in part}.difference(allowed)
-        require_disjoint(secrets, foreign, str(path))
+        require_disjoint(secrets, set().union(*self.split).difference(allowed), str(path))
 
 
 def load_for(run: Run, source: str = "") -> Data:
