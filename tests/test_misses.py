@@ -128,7 +128,8 @@ def test_clues_reject_words_too():
 def test_rejected_words_are_read_as_they_are_written():
     text = completion(["beard"], "beard", "spelled", ["weard", "bears"])
     assert text == "<think>W E A R D no; B E A R S no; B E A R D</think><guess>beard</guess>"
-    assert rejected(text) == ["weard", "bears"] and stated_words(text) == ["beard"]
+    for read in (text, text.removeprefix("<think>")):  # which a prompt may end with
+        assert rejected(read) == ["weard", "bears"] and stated_words(read) == ["beard"]
 
 
 @pytest.mark.parametrize("thinking", ["a vowel; certainly no; oh no", "is it A B? no", "A no; B E A R D"])
