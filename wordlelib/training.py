@@ -91,9 +91,10 @@ def tokenize(rows: Sequence[Row], tokenizer: Any, max_length: int) -> list[dict[
                 f"{max_length}: raise max_length, or write shorter states or thinking"
             )
         labels = [IGNORED] * len(prompt) + ids[len(prompt) :]
-        for n, (_, last) in enumerate(places, len(prompt)):
-            if any(start < last <= stop for start, stop in spans):
-                labels[n] = IGNORED
+        for start, stop in spans:
+            for n, (_, last) in enumerate(places, len(prompt)):
+                if start < last <= stop:
+                    labels[n] = IGNORED
         tokenized.append({"input_ids": ids, "labels": labels})
     return tokenized
 
