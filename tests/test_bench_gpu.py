@@ -265,10 +265,11 @@ def test_data_are_made_when_none_are_given(tmp_path, monkeypatch):
     monkeypatch.setattr(bench_gpu, "SFT_ROWS", 30)
     monkeypatch.setattr(bench_gpu, "GRPO_STATES", 20)
     settings = plan.recipe_settings("cpu-demo", bench_gpu.CHANGES)
-    taught = {"guess_place": "first", "non_words": "invented"}
+    taught = {"guess_place": "first", "non_words": "invented", "rejecting": 0.5}
     bench_gpu._make_data(tmp_path / "other", settings["01_data_synthesis"] | taught)
     card = data.load(tmp_path / "other").card  # as the recipe says
-    assert card["guess_place"] == "first" and card["mix"]["invalid"] == 0 < card["mix"]["invented"]
+    assert card["guess_place"] == "first" and card["rejecting"] == 0.5
+    assert card["mix"]["invalid"] == 0 < card["mix"]["invented"]
     bench_gpu.prepare(tmp_path, settings, None, "lora")
     job = json.loads((tmp_path / "job.json").read_text())
     made = data.load(job["data"])

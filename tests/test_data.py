@@ -642,9 +642,10 @@ def test_an_sft_row_of_a_secret_for_grpo_alone_is_refused(tmp_path):
         made.rows("sft")
 
 
-def test_grpo_leaves_sft_a_secret(tmp_path):
-    with pytest.raises(ValueError, match="leave SFT none"):
-        build(tmp_path, rows=10, states=10, grpo_secrets=len(SPLIT.train))
+@pytest.mark.parametrize("more", [0, 1])
+def test_grpo_leaves_sft_a_secret(tmp_path, more):
+    with pytest.raises(ValueError, match=r"^grpo_secrets: .* leave SFT none"):
+        build(tmp_path, rows=10, states=10, grpo_secrets=len(SPLIT.train) + more)
 
 
 def test_a_dataset_has_the_rows_of_the_file_and_their_checks(tmp_path):

@@ -72,6 +72,12 @@ def run(source, tokenizer, adapted, tmp_path, monkeypatch, project):
     return folder
 
 
+def test_the_card_says_which_training_secrets_sft_did_not_see(source):
+    apart = source.card | {"grpo_secrets": list(source.split.train[:5])}
+    assert "28 to train, 4 to choose" in export._data(source.card)
+    assert "28 to train (5 of them in GRPO alone), 4 to choose, 8 held out" in export._data(apart)
+
+
 def files(folder) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
 

@@ -863,6 +863,18 @@ def test_prompts_that_leave_guesses_out_are_not_read_as_other_games(record):
             formats._chat_history(chat, rules)
 
 
+def test_games_under_facts_become_one_chat_that_tells_each_guess():
+    """A chat has no summary to name past guesses in, so it shows them as states in words do."""
+    past = (Turn("crane", "BBYBY", text="<think></think><guess>crane</guess>"),)
+    record = formats.Record(1, past, "alley", TEXT)
+    facts = rules_for(WORDS, renderer="facts")
+    row = formats.written(record, "messages", WORDS, facts)
+    assert "Guess 1: C:absent R:absent A:present" in row["messages"][3]["content"]
+    assert row == formats.written(record, "messages", WORDS, RULES)
+    back = formats._chat_history(row["messages"][:-1], facts)
+    assert [turn[:2] for turn in back] == [("crane", "BBYBY")]
+
+
 @given(text=st.text("BYGX_012⬛🟨🟩Aé(✓x-):?! =\n", max_size=30), n=st.integers(1, 8))
 def test_reading_feedback_is_total(text, n):
     read = notations.read_feedback(text, n)

@@ -84,6 +84,18 @@ def test_no_word_is_named_that_was_rejected():
         assert set(rejected(text)).isdisjoint(stated_words(text))
 
 
+def test_no_word_of_the_list_is_invented_where_no_others_are_known():
+    """Nor is one that is named, though nothing fits: without other `real` words those of the list count."""
+    for row in clue_rows(WORDS.answers, RULES, 400, 0, 1.0):
+        text = row["completion"][0]["content"]
+        assert set(rejected(text)).isdisjoint(stated_words(text))
+    history = (Turn("crane", "BBBBB"), Turn(WORDS.answers[0], "BBBBB"), Turn("aeros", "GGGGG"))
+    assert not len(SOLVER.candidates(history))
+    for seed in range(100):
+        text = data.sft_row(SOLVER, history, "", "", random.Random(seed), rejecting=1.0)["completion"]
+        assert set(rejected(text[0]["content"])).isdisjoint(stated_words(text[0]["content"]))
+
+
 def test_a_list_of_one_word_has_nothing_to_reject():
     history = (Turn("crane", "BBBBB"),)
     assert (
@@ -116,7 +128,8 @@ def test_clues_reject_words_too():
 def test_rejected_words_are_read_as_they_are_written():
     text = completion(["beard"], "beard", "spelled", ["weard", "bears"])
     assert text == "<think>W E A R D no; B E A R S no; B E A R D</think><guess>beard</guess>"
-    assert rejected(text) == ["weard", "bears"] and stated_words(text) == ["beard"]
+    for read in (text, text.removeprefix("<think>")):  # which a prompt may end with
+        assert rejected(read) == ["weard", "bears"] and stated_words(read) == ["beard"]
 
 
 @pytest.mark.parametrize("thinking", ["a vowel; certainly no; oh no", "is it A B? no", "A no; B E A R D"])

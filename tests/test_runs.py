@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import example
 
-from wordlelib import params, runs
+from wordlelib import params, recipes, runs
 from wordlelib.rules import Rules
 
 STAGE = "05_analysis"
@@ -224,6 +224,15 @@ def test_rewinding_drops_the_summary_of_the_part_before_and_no_step(tmp_path, va
 def test_resuming_with_another_learning_rate_is_refused(killed):
     with pytest.raises(ValueError, match=r"was started with learning_rate=1e-09, not 0\.002"):
         runs.start("02_sft", sft_values(killed.parent, resume=True, learning_rate=2e-3))
+
+
+def test_a_run_of_before_a_parameter_goes_on_as_it_began():
+    """Its config lacks what there was not yet, such as `grpo_secrets`."""
+    folder = runs.project_root() / "results/reference/h200-qwen2.5-0.5b-facts/01_data_synthesis"
+    values = recipes.defaults("01_data_synthesis") | runs.read_yaml(folder / "config.yaml")
+    assert "grpo_secrets" not in runs.read_yaml(folder / "config.yaml")
+    assert runs.changed_parameter(folder, values, ()) is None
+    assert runs.changed_parameter(folder, values | {"grpo_secrets": 9}, ()) == "grpo_secrets=0, not 9"
 
 
 def finish(stage, values, *inputs):

@@ -181,7 +181,71 @@ def test_case_35_the_end_token_is_trained_even_where_it_also_pads(source, tokeni
     assert set(labels[len(short["labels"]) :]) == {training.IGNORED}
 
 
+@pytest.mark.parametrize(
+    ("pieces", "kept"),
+    [
+        (r"<think>|</think>| no|[\s\S]", ["<think>", " no", ";", " ", "C", " ", "D", "</think>"]),
+        (r"<think>|A B no|[\s\S]", ["<think>", "A B no", ";", " ", "C", " ", "D", *"</think>"]),
+        (r"k>A|B n|[\s\S]", [*"<thin", "B n", "o", ";", " ", "C", " ", "D", *"</think>"]),
+    ],
+)
+def test_tokens_over_the_edge_of_a_rejected_word_are_of_what_they_end_in(pieces, kept):
+    """Whatever the tokenizer joins, the *no* is trained, and what is trained is still the completion."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    text = "<think>A B no; C D</think>"
+    cut = pre_tokenizers.Split(Regex(pieces), "isolated")
+    vocabulary = {
+        piece: i for i, piece in enumerate(dict.fromkeys([p for p, _ in cut.pre_tokenize_str(text)]))
+    }
+    made = Tokenizer(models.WordLevel(vocabulary | {"?": 98, "!": 99}, unk_token="?"))
+    made.pre_tokenizer, made.decoder = cut, decoders.Fuse()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=made, eos_token="!", chat_template="{{ messages[0].content }}"
+    )
+    row = {"prompt": [{"role": "user", "content": "?"}], "completion": [{"content": text}], "secret": ""}
+    [tokens] = training.tokenize([row], tokenizer, 99)
+    training.check_labels(row, tokens, tokenizer)
+    trained = [label for label in tokens["labels"] if label != training.IGNORED]
+    assert [tokenizer.decode([label]) for label in trained] == [*kept, "!"]
+
+
+def test_a_tokenizer_that_knows_no_places_does_for_rows_without_rejected_words(
+    source, tokenizer, monkeypatch
+):
+    rows = source.rows("sft")[:3]
+    tokenized, called = training.tokenize(rows, tokenizer, 200), type(tokenizer).__call__
+
+    def in_python(self, *texts, return_offsets_mapping=False, **options):
+        if return_offsets_mapping:
+            raise NotImplementedError
+        return called(self, *texts, **options)
+
+    monkeypatch.setattr(type(tokenizer), "__call__", in_python)
+    assert training.tokenize(rows, tokenizer, 200) == tokenized
+
+
 # SFT ---------------------------------------------------------------------------------------------
+
+
+def test_rows_are_grouped_as_the_trainer_itself_would_group_them(source, tmp_path, monkeypatch):
+    """So a resumed training meets them in the order of an uninterrupted one, as the trainer sees to it."""
+    know = training._know_lengths
+
+    def compared(trainer):
+        def order():
+            torch.manual_seed(3)
+            return list(trainer._get_train_sampler(trainer.train_dataset))
+
+        own = order()
+        know(trainer)
+        assert order() == own and sorted(own) == list(range(len(source.rows("sft"))))
+        raise Stopped
+
+    monkeypatch.setattr(training, "_know_lengths", compared)
+    with pytest.raises(Stopped):
+        train_sft(source, tmp_path)
 
 
 def test_sft_learns_and_logs_every_column(source, tmp_path):
@@ -253,6 +317,8 @@ def test_a_data_set_has_the_same_tokens_by_one_process_or_two(source, tokenizer,
     monkeypatch.setattr(training, "ROWS_A_PROCESS", rows_a_process)
     tokenized = training.tokenized_dataset(rows, tokenizer, 200)
     assert tokenized.to_list() == training.tokenize(rows, tokenizer, 200)
+    whole = training.tokenized_dataset(source.dataset("sft"), tokenizer, 200)
+    assert whole.to_list()[:25] == tokenized.to_list() and len(whole) == len(source.rows("sft"))
     with pytest.raises(ValueError, match="more than max_length 20: raise"):
         training.tokenized_dataset(rows, tokenizer, 20)
 

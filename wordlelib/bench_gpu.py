@@ -315,7 +315,7 @@ def workbook_grpo(job: Job) -> Row:
     model, tokenizer = training.load_trained(run, source.rules)
     config.max_minutes = _minutes_left(job)
     solver = Solver(source.training_words, source.rules)
-    training.grpo(model, tokenizer, source.rows("states"), source.split.train, solver, config, run)
+    training.grpo(model, tokenizer, source.rows("states"), source.grpo_secrets, solver, config, run)
     return grpo_figures(runs.read_log(run.dir / "log.jsonl"))
 
 
@@ -447,7 +447,7 @@ def _make_data(folder: Path, own: Mapping[str, Any]) -> None:
     split = split_secrets(words, own["split_seed"], own["test_secrets"], own["val_secrets"])
     source = {"sample": own["sample_words"]}
     counts = {"rows": SFT_ROWS, "states": GRPO_STATES}
-    taught = {name: own[name] for name in ("candidates", "guess_place")}
+    taught = {name: own[name] for name in ("candidates", "guess_place", "rejecting")}
     mix = teachers.mix_with(own["non_words"])
     data.build(folder, rules, split, source=source, mix=mix, **counts, **taught)
 

@@ -435,18 +435,19 @@ def build(
     candidates: words in the thinking, at most; solver_guess: which of them is guessed, as `Solver` has it;
     ties: which of equally good ones, the one guessed least often so far (`rarest`), or first those that are
     no training secrets (`non_secrets`); guess_place: whether the guess is the `first` or the `last` of them.
-    rejecting: share of the SFT rows with few words left that first reject some (`misses`).
+    rejecting: share of the SFT rows with few words left that first reject other words (`misses`).
     duplicates: which SFT rows with the same texts stay: `none`, `all`, so that what games meet often weighs
     more, or `early` ones, with more than `FEW` words left (later ones teach the ends of the teacher's own
     games by heart). mix: shares by source, as for `make_states`.
     count_tokens: tokens of each chat, with the generation prompt when its last message is the user's;
     None leaves the token lengths out. Above `ONE_PIECE` rows other processes call it, so that it must be one
     that can be pickled. taught: rows and games in place of the solver's, which then makes the states alone;
-    `rows`, `candidates` and `guess_place` say nothing then. workers: processes at most (None: one for each
-    processor); files do not depend on it. Only training secrets have training games. With the `full`
-    lexicon all words may be named; with `train` the training files name no held-out word, and the
-    validation file no test word. Raises ValueError when lists, rules and split do not fit or states have
-    nothing that clues look like, MemoryError when a process was ended, RuntimeError when none could start.
+    `rows`, `candidates` and `guess_place` say nothing then, and `rejecting` speaks of clues alone. workers:
+    processes at most (None: one for each processor); files do not depend on it. Only training secrets have
+    training games. With the `full` lexicon all words may be named; with `train` the training files name no
+    held-out word, and the validation file no test word. Raises ValueError when lists, rules and split do not
+    fit or states have nothing that clues look like, MemoryError when a process was ended, RuntimeError when
+    none could start.
     """
     folder, source = Path(folder), source or {}
     words = words_of(rules, source)
@@ -459,11 +460,12 @@ def build(
             "rejecting: words are rejected where the thinking of Wordle spells them, not with game "
             f"{rules.game} and thinking {rules.thinking}"
         )
-    apart = draw_secrets(split.train, grpo_secrets, seed)
-    if not (of_sft := [secret for secret in split.train if secret not in apart]):
+    if grpo_secrets >= len(split.train):
         raise ValueError(
             f"grpo_secrets: {grpo_secrets} of {len(split.train)} training secrets leave SFT none"
         )
+    apart = draw_secrets(split.train, grpo_secrets, seed)
+    of_sft = [secret for secret in split.train if secret not in apart]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CARD).unlink(missing_ok=True)
 
@@ -633,8 +635,7 @@ class Data(NamedTuple):
         if n != (wanted := self.card["files"][part]["rows"]):
             raise ValueError(f"{path}: {n} rows, but the data card counts {wanted}; make the data again")
         allowed = {"sft": self.sft_secrets, "sft_val": self.split.val, "states": self.grpo_secrets}[part]
-        foreign = {secret for part in self.split for secret in part}.difference(allowed)
-        require_disjoint(secrets, foreign, str(path))
+        require_disjoint(secrets, set().union(*self.split).difference(allowed), str(path))
 
 
 def load_for(run: Run, source: str = "") -> Data:

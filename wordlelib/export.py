@@ -141,16 +141,22 @@ def _licence_of_base(run: Path) -> str | None:
 
 
 def _data(card: dict[str, Any]) -> str:
-    rules, sizes = card["rules"], card["split_sizes"]
+    rules = card["rules"]
     answers, allowed = card["words"]["answers"], card["words"]["allowed"]
     return f"""\
 - Rules `{card["digest"]}`: {rules["length"]} letters, {rules["turns"]} turns, hard mode \
 {"on" if rules["hard_mode"] else "off"}, states in {rules["renderer"]}, history {rules["history"]}.
 - Answers: {answers["count"]:,} words, SHA-256 `{answers["sha256"]}`.
 - Allowed guesses: {allowed["count"]:,} words, SHA-256 `{allowed["sha256"]}`.
-- Split by secret: {sizes["train"]:,} to train, {sizes["val"]:,} to choose, {sizes["test"]:,} held out.
+- Split by secret: {_split(card)}.
 - Lexicon `{card["lexicon"]}`: {LEXICON[card["lexicon"]]}.
 {_row_counts(card)}"""
+
+
+def _split(card: dict[str, Any]) -> str:
+    sizes, apart = card["split_sizes"], len(card.get("grpo_secrets", ()))
+    alone = f" ({apart:,} of them in GRPO alone)" if apart else ""
+    return f"{sizes['train']:,} to train{alone}, {sizes['val']:,} to choose, {sizes['test']:,} held out"
 
 
 def _row_counts(card: dict[str, Any]) -> str:
@@ -161,10 +167,9 @@ def _row_counts(card: dict[str, Any]) -> str:
 
 
 def _board_data(card: dict[str, Any]) -> str:
-    sizes = card["split_sizes"]
     return f"""\
 - Rules `{card["digest"]}`: {card["rules"]["game"]} of OpenSpiel, {card["rules"]["turns"]} turns.
-- Split by task: {sizes["train"]:,} to train, {sizes["val"]:,} to choose, {sizes["test"]:,} held out.
+- Split by task: {_split(card)}.
 {_row_counts(card)}"""
 
 

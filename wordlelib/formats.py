@@ -511,7 +511,8 @@ def _has_texts(record: Record) -> bool:
 
 def _game_chat(record: Record, rules: Rules) -> Chat:
     """A game as one chat that grows by the texts of its turns, letter by letter."""
-    chat = messages(record.history, replace(rules, history="chat"))
+    renderer = "words" if rules.renderer == "facts" else rules.renderer  # facts tell no single turn
+    chat = messages(record.history, replace(rules, history="chat", renderer=renderer))
     for message, turn in zip(chat[2::2], record.history, strict=True):
         message["content"] = turn.text
     if over(record.history, rules):

@@ -46,9 +46,14 @@ def fitting(table: np.ndarray, known: Knowledge) -> np.ndarray:
 
 
 def _invented(
-    table: np.ndarray, known: Knowledge, rng: np.random.Generator, real: Collection[str]
+    table: np.ndarray,
+    known: Knowledge,
+    rng: np.random.Generator,
+    real: Collection[str],
+    fits: Collection[str],
 ) -> str | None:
-    """A string that fits and is none of the `real` words; None when the tries do not suffice.
+    """A string that fits and is no word, neither `real` nor one of the list that `fits`; None when the tries
+    do not suffice.
 
     Letters that are not placed yet come from the same place of random words.
     """
@@ -58,7 +63,7 @@ def _invented(
         if letter != "_":
             drawn[:, place] = ord(letter)
     words = ("".join(map(chr, letters)) for letters in drawn[fitting(drawn, known)])
-    return next((word for word in words if word not in real), None)
+    return next((word for word in words if word not in real and word not in fits), None)
 
 
 def misses(
@@ -70,22 +75,24 @@ def misses(
     real: Collection[str],
     past: Sequence[str] = (),
 ) -> list[str]:
-    """One to three different words to reject before those `named`; none when all words are.
+    """One to three different words to reject before those `named`, none of these; none when all words are.
 
-    table: `letter_table` of the words. real: words that are not invented. past: guesses of the game so far.
-    A source that has none leaves its turn to near ones.
+    table: `letter_table` of the words. real: words that are not invented, beside those of the list. past:
+    guesses of the game so far. A source that has none leaves its turn to near ones.
     """
     wrong, draws = misfits(table, known), np.random.default_rng(rng.getrandbits(32))
-    others = [words[i] for i in np.flatnonzero(wrong == 0) if words[i] not in named]
     order = np.lexsort((draws.random(len(wrong)), wrong))
-    near = [words[i] for i in order[(wrong == 0).sum() :][:NEAREST]] or others
+    fits = [words[i] for i in order[: (wrong == 0).sum()]]
+    found = {"near": [words[i] for i in order[len(fits) :][:NEAREST]], "past": past, "other": fits}
+    pools = {source: [word for word in pool if word not in named] for source, pool in found.items()}
+    near = pools["near"] or pools["other"]
     if not near:
         return []
     [n] = rng.choices(tuple(REJECTED), tuple(REJECTED.values()))
-    pools, drawn = {"near": near, "past": past, "other": others}, []
+    drawn = []
     for source in rng.choices(tuple(SOURCES), tuple(SOURCES.values()), k=n):
         if source == "invented":
-            drawn.append(_invented(table, known, draws, real) or rng.choice(near))
+            drawn.append(_invented(table, known, draws, real, fits) or rng.choice(near))
         else:
             drawn.append(rng.choice(pools[source] or near))
     return list(dict.fromkeys(drawn))

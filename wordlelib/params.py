@@ -205,7 +205,7 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         ),
         "rejecting": Param(
             float,
-            "share of the SFT rows with up to eight words left that first reject some that do not fit",
+            "share of the SFT rows with up to eight words left that first name other words and reject them",
             "",
             0,
             1,
@@ -354,6 +354,7 @@ BEFORE = {
             "guess_place": "last",
             "duplicates": "none",
             "n_clues": 0,
+            "grpo_secrets": 0,
             "rejecting": 0.0,
             "non_words": "altered",
         },

@@ -61,10 +61,10 @@ ENGINE_GRAPHS = 1.05 * GIB
 FRAGMENTATION = 0.05  # share of what training needs for a while
 # Longest prompt and SFT row (five words named) in tokens of Qwen's tokenizer: of 400,000 states with `words`
 # 256 and 299, of 6,000 with `both` 302 and 345, with `symbols` 147 and 190, of 60,000 with many non-words and
-# `facts` 158 and 201 (222 with three words rejected); and a margin, since Qwen3's template adds four and more
-# states find longer ones.
+# `facts` 158 and 201; and a margin, since Qwen3's template adds four and more states find longer ones.
 LONGEST_PROMPT = {"words": 264, "both": 316, "facts": 168, "symbols": 160}
-LONGEST_ROW = {"words": 312, "both": 368, "facts": 240, "symbols": 210}
+LONGEST_ROW = {"words": 312, "both": 368, "facts": 216, "symbols": 210}
+LONGEST_REJECTED = 24  # what three words of five letters, rejected first, add to a row: 21, and a margin
 
 # --- Facts of formats -------------------------------------------------------------------------------
 BF16, FP32 = 2, 4
@@ -436,10 +436,11 @@ def _fewer_rows(stage: str, own: Mapping[str, Any], fewest: int) -> Iterator[dic
 
 def _relief(stage: str, settings: Settings, gpu_gb: float) -> Iterator[dict[str, Any]]:
     """Changes beside the rows, the least costly first: each of the engine's shares for each of them."""
-    sft, longest = settings["02_sft"], LONGEST_ROW[settings["01_data_synthesis"]["renderer"]]
+    sft, data = settings["02_sft"], settings["01_data_synthesis"]
+    longest = LONGEST_ROW[data["renderer"]] + (LONGEST_REJECTED if data["rejecting"] else 0)
     steps: list[dict[str, Any]] = [{}]
     if stage != "04_eval":
-        if sft["max_length"] > longest and settings["01_data_synthesis"]["history"] == "fresh":
+        if sft["max_length"] > longest and data["history"] == "fresh":
             steps.append({"02_sft.max_length": longest})
         if sft["adapter"] != "qlora" and sft["backend"] == "unsloth":
             steps.append(steps[-1] | {"02_sft.adapter": "qlora"})

@@ -105,7 +105,8 @@ def completion(
     return f"{thought(candidates, thinking, rejected)}{GUESS}{guess}{END_GUESS}"
 
 
-_REJECTED = re.compile(rf"(?:{THINK}|; )([^\W\d_](?: [^\W\d_])+){NO}(?=;|{END_THINK})")
+# The opening tag may be missing, as in `answer_part`.
+_REJECTED = re.compile(rf"(?:^|{THINK}|; )([^\W\d_](?: [^\W\d_])+){NO}(?=;|{END_THINK})")
 
 
 def rejected_spans(text: str) -> list[tuple[int, int]]:

@@ -69,17 +69,20 @@ WARNINGS = {
 def tokenize(rows: Sequence[Row], tokenizer: Any, max_length: int) -> list[dict[str, list[int]]]:
     """SFT rows as `input_ids` and `labels`; only the completion and its end token carry a loss.
 
-    The words that a completion rejects carry none: they are to be known as wrong, not to be named. The
-    completion is tokenized apart from the prompt, as it is generated. Raises ValueError for a row longer than
-    `max_length` tokens: nothing is cut.
+    The words that a completion rejects carry none: they are to be known as wrong, not to be named (a token
+    that reaches into the *no* behind them keeps its own). The completion is tokenized apart from the prompt,
+    as it is generated. Raises ValueError for a row longer than `max_length` tokens: nothing is cut.
     """
     before = players.prompt_ids(tokenizer, [row["prompt"] for row in rows])
     texts = [row["completion"][0]["content"] for row in rows]
-    after = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
+    rejected = [rejected_spans(text) for text in texts]
+    # Tokenizers written in Python cannot say which places of the text a token has.
+    after = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=any(rejected))
+    offsets = after.get("offset_mapping") or [()] * len(texts)
     end = tokenizer.eos_token_id  # looked up once: it is no plain attribute
     tokenized = []
-    for row, prompt, text, completion, places in zip(
-        rows, before, texts, after["input_ids"], after["offset_mapping"], strict=True
+    for row, prompt, completion, places, spans in zip(
+        rows, before, after["input_ids"], offsets, rejected, strict=True
     ):
         ids = [*prompt, *completion, end]
         if len(ids) > max_length:
@@ -88,9 +91,10 @@ def tokenize(rows: Sequence[Row], tokenizer: Any, max_length: int) -> list[dict[
                 f"{max_length}: raise max_length, or write shorter states or thinking"
             )
         labels = [IGNORED] * len(prompt) + ids[len(prompt) :]
-        for start, stop in rejected_spans(text):
-            inside = [n for n, (_, end_of) in enumerate(places, len(prompt)) if start < end_of <= stop]
-            labels[inside[0] : inside[-1] + 1] = [IGNORED] * len(inside)
+        for start, stop in spans:
+            for n, (_, last) in enumerate(places, len(prompt)):
+                if start < last <= stop:
+                    labels[n] = IGNORED
         tokenized.append({"input_ids": ids, "labels": labels})
     return tokenized
 
