@@ -31,7 +31,7 @@ from wordlelib.processes import each_done, processors
 from wordlelib.prompts import completion, messages
 from wordlelib.rules import Rules, rules_for
 from wordlelib.runs import Run, finished_stage, project_path, read_json, read_yaml, replacing, write_json
-from wordlelib.solver import Solver, letter_table, solver_for
+from wordlelib.solver import Solver, solver_for
 from wordlelib.teachers import FEW, MIX, make_states, solver_turn, ties_from, traces
 from wordlelib.words import Split, Words, load_words, require_disjoint, sample_words, split_secrets, without
 
@@ -48,11 +48,6 @@ TRACE_COLUMNS = ("game", "secret", "turn", "guess", "feedback", "reason", "rule"
 Row = dict[str, Any]
 Chat = list[dict[str, str]]
 CountTokens = Callable[[list[Chat]], list[int]]
-
-
-@lru_cache(maxsize=2)
-def _universe(solver: Solver) -> tuple[Sequence[str], np.ndarray]:
-    return solver.universe, letter_table(solver.universe, solver.rules.length)
 
 
 def sft_row(
@@ -79,7 +74,8 @@ def sft_row(
     wrong = []
     if rejecting and len(solver.candidates(history)) <= MOST_LEFT and rng.random() < rejecting:
         known, past = knowledge(history, solver.rules.length), [turn.guess for turn in history if turn.guess]
-        wrong = misses(*_universe(solver), known, rng, thinking, real, past)
+        table = solver.letters[solver.universe_rows]
+        wrong = misses(solver.universe, table, known, rng, thinking, real, past)
     return {
         "prompt": messages(history, solver.rules),
         "completion": [

@@ -134,9 +134,10 @@ class Solver:
     """Frozen tables of one game, and what they say about a history.
 
     guesses: the allowed words. universe: the words a consistent player believes possible
-    (`rules.universe`). matrix: their feedback codes [guesses, universe]. row: word to matrix row;
-    universe_rows: that of each word of the universe. teacher: which consistent word a teacher guesses, the
-    one with most information now (`information`) or with the fewest guesses to the end (`fewest`).
+    (`rules.universe`). matrix: their feedback codes [guesses, universe]. letters: `letter_table` of the
+    guesses. row: word to row of both; universe_rows: that of each word of the universe. teacher: which
+    consistent word a teacher guesses, the one with most information now (`information`) or with the fewest
+    guesses to the end (`fewest`).
     Candidates are ascending indices into `universe`. Everything is total: a history that no word
     fits has no candidates and zero bits.
     """
@@ -150,7 +151,7 @@ class Solver:
         # The same codes by secret: of all guesses, the codes of a few candidates are then a few whole rows.
         self._columns = np.ascontiguousarray(self.matrix.T)
         self.row = {word: row for row, word in enumerate(self.guesses)}
-        self._letters = letter_table(self.guesses, words.length)
+        self.letters = letter_table(self.guesses, words.length)
         self.universe_rows = np.array([self.row[word] for word in self.universe])
         self._pools = {
             "allowed": np.arange(len(self.guesses)),
@@ -231,7 +232,7 @@ class Solver:
         if not self.rules.hard_mode:
             return rows
         known = knowledge((Turn(*turn) for turn in history), self.words.length)
-        letters = self._letters[rows]
+        letters = self.letters[rows]
         legal = np.ones(len(rows), bool)
         for place, letter in enumerate(known.pattern):
             if letter != "_":
