@@ -59,9 +59,11 @@ def interrupted(tmp_path, seconds, times):
     seconds: of the work on an item, and then of the script itself.
     """
     (tmp_path / "script.py").write_text(
-        "import time\n"
+        "import signal, time\n"
         "from wordlelib.processes import each_done\n"
         "if __name__ == '__main__':\n"
+        # A shell that starts the tests in the background has them ignore interrupts.
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"    for _ in each_done(time.sleep, [{seconds[0]}] * 100, 2, 'sleep', 'this'):\n"
         "        print('working', flush=True)\n"
         f"        time.sleep({seconds[1]})\n"

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -11,6 +12,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 AHEAD = 3  # items of each process that are under way, or done and not yet taken: a bound on memory
@@ -34,11 +36,11 @@ def _start(started: Any) -> None:
 
 
 @lru_cache(maxsize=1)
-def _opened(work: bytes) -> Callable[[Any], Any]:
-    return pickle.loads(work)
+def _opened(work: Path) -> Callable[[Any], Any]:
+    return pickle.loads(work.read_bytes())
 
 
-def _do(work: bytes, item: Any) -> Any:
+def _do(work: Path, item: Any) -> Any:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return _opened(work)(item)
@@ -76,9 +78,11 @@ def each_done(
     # Not forked: a notebook's kernel has threads.
     spawn = multiprocessing.get_context("spawn")
     started, waiting = spawn.Event(), deque[Future]()
-    # With each item, for a process that cannot start reads nothing that is given to it at its start: with
-    # more than a pipe holds this one would wait for it without end.
-    packed = pickle.dumps(work)
+    folder = tempfile.TemporaryDirectory()
+    # In a file, for a process that cannot start reads nothing: with more than a pipe holds this one would
+    # wait for it without end.
+    packed = Path(folder.name) / "work.pickle"
+    packed.write_bytes(pickle.dumps(work))
     pool = ProcessPoolExecutor(workers, spawn, _start, (started,))
     try:
         for item in items:
@@ -101,3 +105,4 @@ def each_done(
     finally:
         with _undisturbed():
             pool.shutdown(cancel_futures=True)
+            folder.cleanup()
