@@ -8,6 +8,7 @@ of that word alone: which letters and places it gives away is drawn at random, a
 import random
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 
 from wordlelib.game import Knowledge
 from wordlelib.misses import MOST_LEFT, fitting, misses
@@ -53,6 +54,28 @@ def counted(known: Knowledge, word: str, rng: random.Random) -> Knowledge:
     return known._replace(most={letter: shown[letter] for letter in whole if rng.random() < COUNTED})
 
 
+def drawn(words: Sequence[str], rules: Rules, rng: random.Random) -> Iterator[tuple[Knowledge, list[str]]]:
+    """Clues without end, each with all words that it fits. Words take turns in shuffled passes."""
+    table, letters, deck = letter_table(words, rules.length), "".join(words), list(words)
+    while True:
+        rng.shuffle(deck)
+        for word in deck:
+            known = clue(word, rng, letters)
+            if rules.renderer == "facts":
+                known = counted(known, word, rng)
+            fits = [words[i] for i in fitting(table, known)]
+            if len(fits) <= MOST_LEFT or rng.random() <= KEPT:
+                yield known, fits
+
+
+def prompt(known: Knowledge, rules: Rules) -> list[dict[str, str]]:
+    """The chat that asks for a word by a clue."""
+    return [
+        {"role": "system", "content": system_prompt(rules)},
+        {"role": "user", "content": "\n".join(knowledge_lines(known, rules.renderer))},
+    ]
+
+
 def clue_rows(
     words: Sequence[str],
     rules: Rules,
@@ -63,40 +86,20 @@ def clue_rows(
 ) -> Iterator[dict]:
     """`n` SFT rows, the same for the same arguments: a clue, and a word that it fits.
 
-    Of several such words it is the one named least often so far. Words take turns in shuffled passes.
-    rejecting, real: as for `data.sft_row`.
+    Of several such words it is the one named least often so far. rejecting, real: as for `data.sft_row`.
     """
     rng, table, named = random.Random(seed), letter_table(words, rules.length), Counter()
-    letters, deck, made = "".join(words), list(words), 0
-    while True:
-        rng.shuffle(deck)
-        for word in deck:
-            known = clue(word, rng, letters)
-            if rules.renderer == "facts":
-                known = counted(known, word, rng)
-            fits = [words[i] for i in fitting(table, known)]
-            if len(fits) > MOST_LEFT and rng.random() > KEPT:
-                continue
-            if made == n:
-                return
-            made += 1
-            chosen = min(fits, key=lambda other: (named[other], rng.random()))
-            named[chosen] += 1
-            wrong = []
-            if rejecting and len(fits) <= MOST_LEFT and rng.random() < rejecting:
-                wrong = misses(words, table, known, rng, [chosen], real)
-            yield {
-                "prompt": [
-                    {"role": "system", "content": system_prompt(rules)},
-                    {"role": "user", "content": "\n".join(knowledge_lines(known, rules.renderer))},
-                ],
-                "completion": [
-                    {
-                        "role": "assistant",
-                        "content": completion([chosen], chosen, rules.thinking, wrong),
-                    }
-                ],
-                "secret": "",
-                "history": "[]",
-                "source": SOURCE,
-            }
+    for known, fits in islice(drawn(words, rules, rng), n):
+        chosen = min(fits, key=lambda other: (named[other], rng.random()))
+        named[chosen] += 1
+        wrong = []
+        if rejecting and len(fits) <= MOST_LEFT and rng.random() < rejecting:
+            wrong = misses(words, table, known, rng, [chosen], real)
+        text = completion([chosen], chosen, rules.thinking, wrong)
+        yield {
+            "prompt": prompt(known, rules),
+            "completion": [{"role": "assistant", "content": text}],
+            "secret": "",
+            "history": "[]",
+            "source": SOURCE,
+        }

@@ -266,6 +266,13 @@ PARAMETERS: dict[str, dict[str, Param]] = {
             "rows of stage 01 (file), or ever new ones of its game, made while training (tasks)",
             choices=("file", "tasks"),
         ),
+        "correct_rounds": Param(
+            int,
+            "further rounds on what the model itself gets wrong in clues and games, corrected by the solver",
+            "",
+            0,
+            100,
+        ),
         **KEEPING,
     },
     "03_grpo": {
@@ -360,7 +367,7 @@ BEFORE = {
         },
         **{"game": "", "requests_per_minute": 0, "traces": ""},
     },
-    "02_sft": {"rows": "file"},
+    "02_sft": {"rows": "file", "correct_rounds": 0},
     "03_grpo": {"states_from": ""},
     "04_eval": {"requests_per_minute": 0},
     "05_analysis": {"difference": 5.0},

@@ -1,0 +1,214 @@
+"""SFT on the student's own mistakes: what counts as one, what it is corrected to, and what is trained."""
+
+import random
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wordlelib import clues, corrections, data, models, runs, training
+from wordlelib.corrections import Question, corrected
+from wordlelib.game import Turn, is_consistent, score
+from wordlelib.misses import MOST_LEFT
+from wordlelib.prompts import completion, is_well_formed, parse_guess, rejected_spans
+from wordlelib.rules import rules_for
+from wordlelib.solver import Solver
+from wordlelib.thinking import stated_words
+from wordlelib.words import load_words, sample_words, split_secrets
+
+WORDS = sample_words(load_words(), 60, seed=3)
+RULES = rules_for(WORDS, renderer="facts")
+SPLIT = split_secrets(WORDS, test=12, val=6)
+SOLVER = Solver(WORDS, RULES)
+BEARD = Question([], frozenset({"beard", "heard"}), ["beard"], "beard")
+WIDE = BEARD._replace(fits=frozenset(WORDS.answers[: MOST_LEFT + 1]) | {"beard"})
+
+SFT = {
+    **{"tracker": "none", "save_minutes": 0, "keep_checkpoints": 1, "max_memory_gb": 0, "save_every": 9},
+    **{"learning_rate": 2e-3, "warmup_steps": 1, "batch_size": 8, "micro_batch_size": 0, "max_steps": 6},
+    **{"max_minutes": 9, "eval_every": 3, "max_length": 200, "seed": 0, "correct_rounds": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    counts = {"rows": 150, "states": 40, "clues": 60, "grpo_secrets": 7}
+    how = {"candidates": 1, "guess_place": "first", "rejecting": 0.5}
+    how["count_tokens"] = models.token_counter(models.nano_tokenizer(RULES))
+    data.build(folder, RULES, SPLIT, source={"sample": 60, "sample_seed": 3}, **counts, **how)
+    return data.load(folder)
+
+
+def rejected(text):
+    return [text[start:stop].replace(" ", "").lower() for start, stop in rejected_spans(text)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        completion(["heard"], "heard"),
+        completion(["heard"], "heard", rejected=["weard"]),
+        completion(["heard"], "heard").removeprefix("<think>"),  # which a prompt may end with
+    ],
+)
+def test_an_answer_that_fits_stays_as_it_is(answer):
+    assert corrected(BEARD, answer, RULES, True) == answer
+
+
+@pytest.mark.parametrize(
+    "answer, own",
+    [
+        (completion(["weard"], "weard"), ["weard"]),
+        (completion(["bears"], "bears", rejected=["weard"]), ["weard", "bears"]),
+        ("<think>W E A R D no; W E A R D no; W E A R D no; W E", ["weard"]),  # up to the end of its tokens
+        ("<think>A B A C K no; B E A R S no; W E A R D no; Y E A R D no", ["aback", "bears", "weard"]),
+        (completion(["weard"], "bears"), ["weard", "bears"]),
+        (completion(["beard"], "beard", rejected=["heard", "weard"]), ["weard"]),  # an unjust no
+        ("<think>W E A R D S</think><guess>weards</guess>", []),
+        ("beard", []),
+        ("", []),
+    ],
+)
+def test_wrong_words_of_its_own_are_rejected_once_each_and_then_the_teacher_speaks(answer, own):
+    text = corrected(BEARD, answer, RULES, True)
+    assert text == completion(["beard"], "beard", rejected=own)
+    assert corrected(BEARD, answer, RULES, False) == completion(["beard"], "beard")
+
+
+def test_with_many_words_left_none_is_rejected():
+    assert corrected(WIDE, completion(["weard"], "weard"), RULES, True) == completion(["beard"], "beard")
+
+
+@settings(max_examples=300)
+@given(
+    text=st.text("BEARDWHbeard no;<>/think guess", max_size=80)
+    | st.lists(st.sampled_from(["<think>", "B E A R D", "H E A R D", "W E A R D", " no", "; ", "</think>"]))
+    .map("".join)
+    .map(lambda text: text + "<guess>weard</guess>")
+)
+def test_whatever_a_student_writes_what_it_learns_is_right(text):
+    learned = corrected(BEARD, text, RULES, True)
+    assert is_well_formed(learned) and parse_guess(learned).guess in BEARD.fits
+    if learned != text:
+        assert BEARD.fits.isdisjoint(rejected(learned)) and len(rejected(learned)) <= 3
+
+
+def test_clues_come_with_all_words_that_they_fit():
+    asked = corrections.clue_questions(WORDS.answers, RULES, 80, 5)
+    assert asked == corrections.clue_questions(WORDS.answers, RULES, 80, 5)
+    assert len({question.guess for question in asked}) > 20
+    for question in asked:
+        assert question.guess in question.fits and question.named == [question.guess]
+        assert question.fits <= set(WORDS.answers) and question.prompt[-1]["role"] == "user"
+
+
+def test_states_come_with_the_words_left_and_those_without_any_are_left_out():
+    turn = Turn("crane", score("crane", WORDS.answers[7]))
+    nothing = (Turn("crane", "BBBBB"), Turn("aeros", "GGGGG"))
+    [question] = corrections.state_questions([(turn,), nothing], SOLVER, random.Random(0), 1, "first")
+    assert question.fits == {word for word in WORDS.answers if is_consistent(word, (turn,))}
+    assert question.guess in question.fits and question.named == [question.guess]
+
+
+def test_another_game_is_told_that_it_has_no_such_rounds():
+    board = SimpleNamespace(game="tic_tac_toe")
+    with pytest.raises(ValueError, match="02_sft: correct_rounds is of Wordle, and the game is tic_tac_toe"):
+        corrections.require_words(SimpleNamespace(correct_rounds=1), board)
+    corrections.require_words(SimpleNamespace(correct_rounds=0), board)
+
+
+def trained(source, folder, monkeypatch, answer, **changes):
+    """What each round trains on when the student always gives one answer, and the metrics."""
+    rounds = []
+
+    def sft(model, tokenizer, rows, val_rows, config, run):
+        rounds.append((rows, config, run))
+        (run.dir / "checkpoints").mkdir()
+
+    class Tokenizer:
+        def batch_decode(self, answers, skip_special_tokens):
+            return answers
+
+    monkeypatch.setattr(corrections, "PASSES", 1)
+    monkeypatch.setattr(training, "sft", sft)
+    monkeypatch.setattr(corrections.players, "prompt_ids", lambda tokenizer, chats: chats)
+    monkeypatch.setattr(
+        corrections.players, "transformers_generator", lambda *how: lambda ids, seeds: [answer] * len(ids)
+    )
+    config = SimpleNamespace(**(SFT | changes))
+    run = runs.Run("02_sft", config, folder, False)
+    return rounds, corrections.correct(None, Tokenizer(), source, config, run)
+
+
+def test_each_round_trains_on_all_mistakes_and_rows_of_the_teacher(source, tmp_path, monkeypatch):
+    """Of secrets that SFT does not see, and none held out; at a lower rate, for one pass."""
+    rounds, metrics = trained(source, tmp_path, monkeypatch, completion(["zzzzz"], "zzzzz"))
+    assert len(rounds) == 2 and metrics["correct_first_right"] == metrics["correct_last_right"] == 0
+    wrong = 0
+    for number, (rows, config, run) in enumerate(rounds, 1):
+        mistakes = data.read_jsonl(run.dir / "mistakes.jsonl")
+        wrong += len(mistakes)
+        own = [row for row in rows if row["source"] == corrections.SOURCE]
+        assert run.dir == tmp_path / "corrections" / f"round_{number}"
+        assert not (run.dir / "checkpoints").exists()
+        assert len(own) == len(mistakes) > 60  # a clue of each word, and states of games
+        assert len(rows) - len(own) == min(2 * len(own), len(source.dataset("sft")))
+        assert config.max_steps == len(rows) // 8 and config.learning_rate == pytest.approx(4e-4)
+        assert config.max_minutes == 0
+        texts = [row["completion"][0]["content"] for row in own]
+        assert 0.2 < sum("zzzzz" in "".join(rejected(text)) for text in texts) / len(texts) < 0.8
+        assert all(stated_words(text) == [parse_guess(text).guess] for text in texts)
+    assert metrics["correct_rows"] == wrong
+
+
+def test_games_are_played_with_the_secrets_of_grpo_alone(source, tmp_path, monkeypatch):
+    played = []
+    play = corrections.evaluate.play_games
+
+    def play_games(player, secrets, *rest, **options):
+        played.append(set(secrets))
+        return play(player, secrets, *rest, **options)
+
+    monkeypatch.setattr(corrections.evaluate, "play_games", play_games)
+    trained(source, tmp_path, monkeypatch, "")
+    assert played == [set(source.grpo_secrets)] * 2 and len(played[0]) == 7
+
+
+def test_clues_are_asked_only_if_sft_had_some(source, tmp_path, monkeypatch):
+    by_source = dict(source.card["files"]["sft"]["by_source"])
+    del by_source[clues.SOURCE]
+    files = source.card["files"]
+    card = {**source.card, "files": files | {"sft": files["sft"] | {"by_source": by_source}}}
+    rounds, _ = trained(source._replace(card=card), tmp_path, monkeypatch, "")
+    for rows, _, _ in rounds:
+        prompts = [row["prompt"][-1]["content"] for row in rows if row["source"] == corrections.SOURCE]
+        assert prompts and all(prompt.startswith("Turn ") for prompt in prompts)
+
+
+def test_without_rounds_nothing_happens(source, tmp_path, monkeypatch):
+    assert trained(source, tmp_path, monkeypatch, "", correct_rounds=0) == ([], {})
+
+
+def test_a_student_without_a_mistake_learns_nothing_more(source, tmp_path, monkeypatch):
+    """Whatever it answers counts as right here."""
+    monkeypatch.setattr(corrections, "corrected", lambda question, answer, *rest: answer)
+    rounds, metrics = trained(source, tmp_path, monkeypatch, "")
+    assert not rounds and metrics["correct_rows"] == 0 and metrics["correct_last_right"] == 1
+
+
+def test_a_small_model_goes_through_the_rounds(source, tmp_path, monkeypatch):
+    """With TRL: its weights change, and a round that was begun before is made again."""
+    monkeypatch.setattr(corrections, "PASSES", 1)
+    tokenizer = models.nano_tokenizer(RULES)
+    model = models.nano_model(tokenizer)
+    before = [weight.detach().clone() for weight in model.parameters()]
+    (tmp_path / "corrections" / "round_1").mkdir(parents=True)
+    (tmp_path / "corrections" / "round_1" / "log.jsonl").write_text("left")
+    config = SimpleNamespace(**(SFT | {"correct_rounds": 1}))
+    run = runs.Run("02_sft", config, tmp_path, True)
+    metrics = corrections.correct(model, tokenizer, source, config, run)
+    assert metrics["correct_rows"] > 60 and metrics["correct_minutes"] > 0
+    assert any(not after.equal(weight) for after, weight in zip(model.parameters(), before, strict=True))
+    assert runs.read_log(tmp_path / "corrections" / "round_1" / "log.jsonl")[-1]["step"] > 10

@@ -1,0 +1,201 @@
+"""SFT on the student's own mistakes: what it says to clues and in games, corrected by the solver.
+
+The teacher's rows reject words that are drawn. What a student gets wrong is its own: it names the same wrong
+word again, because no row has ever told it not to. So after its training it is asked, and trained further, in
+rounds: S. Ross, G. Gordon and D. Bagnell, "A reduction of imitation learning and structured prediction to
+no-regret online learning" (2011).
+"""
+
+import random
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from wordlelib import clues, evaluate, players, training
+from wordlelib.data import Data, Row, write_jsonl
+from wordlelib.game import History
+from wordlelib.misses import MOST_LEFT
+from wordlelib.prompts import completion, is_well_formed, messages, parse_guess, rejected_spans
+from wordlelib.rules import Rules
+from wordlelib.runs import Run
+from wordlelib.solver import Solver, solver_for
+from wordlelib.teachers import solver_turn
+from wordlelib.thinking import stated_words
+
+SOURCE = "correction"
+PASSES = 8  # clues of a round for each word
+GAMES = 1_000  # of a round, at most
+AT_ONCE = 1_024  # prompts
+MOST_REJECTED = 3  # of the student's own words, in a row
+RATE = 0.2  # of SFT's peak learning rate
+WARMUP = 3  # steps
+
+
+class Question(NamedTuple):
+    """A prompt, the words that are right, and what the teacher thinks (`named`) and guesses there."""
+
+    prompt: list[dict[str, str]]
+    fits: frozenset[str]
+    named: list[str]
+    guess: str
+
+
+def require_words(config: Any, rules: Rules) -> None:
+    """Raise ValueError where `correct_rounds` asks for what another game than Wordle has not."""
+    if config.correct_rounds and rules.game != Rules.game:
+        raise ValueError(
+            f"02_sft: correct_rounds is of Wordle, and the game is {rules.game}: use correct_rounds 0"
+        )
+
+
+def clue_questions(words: Sequence[str], rules: Rules, n: int, seed: int | str) -> list[Question]:
+    """`n` clues (`clues.drawn`), each with one of the words that it fits."""
+    rng = random.Random(seed)
+    questions = []
+    for known, fits in islice(clues.drawn(words, rules, rng), n):
+        word = rng.choice(fits)
+        questions.append(Question(clues.prompt(known, rules), frozenset(fits), [word], word))
+    return questions
+
+
+def state_questions(
+    histories: Sequence[History], solver: Solver, rng: random.Random, candidates: int, guess_place: str
+) -> list[Question]:
+    """States in which words are left, with the teacher's turn there."""
+    questions = []
+    for history in histories:
+        if len(left := solver.candidates(history)):
+            fits = frozenset(solver.universe[place] for place in left)
+            turn = solver_turn(solver, history, rng, candidates, guess_place=guess_place)
+            questions.append(Question(messages(history, solver.rules), fits, *turn))
+    return questions
+
+
+def corrected(question: Question, answer: str, rules: Rules, rejects: bool) -> str:
+    """What the student is to say: its own answer where that is right, else the teacher's.
+
+    Right is a well-formed answer that guesses a word that fits and rejects none. rejects: whether wrong words
+    of its own come first and are rejected, where few are left.
+    """
+    rejected = [answer[start:stop].replace(" ", "").lower() for start, stop in rejected_spans(answer)]
+    guess = parse_guess(answer, rules.length, rules.alphabet).guess
+    unjust = question.fits.intersection(rejected)
+    if guess in question.fits and not unjust and is_well_formed(answer, rules.length, rules.alphabet):
+        return answer
+    said = dict.fromkeys([*rejected, *stated_words(answer, rules.thinking), *([guess] if guess else ())])
+    wrong = [word for word in said if word not in question.fits and len(word) == rules.length]
+    shown = wrong[:MOST_REJECTED] if rejects and len(question.fits) <= MOST_LEFT else ()
+    return completion(question.named, question.guess, rules.thinking, shown)
+
+
+def rows(
+    questions: Sequence[Question], answers: Sequence[str], rules: Rules, rng: random.Random, rejecting: float
+) -> tuple[list[Row], list[Row]]:
+    """SFT rows of what the student answered: those that it had right, and those that are corrected.
+
+    rejecting: share of the corrected ones that first reject its own words; the others say at once what is
+    right.
+    """
+    right, mended = [], []
+    for question, answer in zip(questions, answers, strict=True):
+        text = corrected(question, answer, rules, rng.random() < rejecting)
+        row = {
+            "prompt": question.prompt,
+            "completion": [{"role": "assistant", "content": text}],
+            "secret": "",
+            "history": "[]",
+            "source": SOURCE,
+        }
+        (right if text == answer else mended).append(row)
+    return right, mended
+
+
+def _asked(
+    model: Any, tokenizer: Any, source: Data, solver: Solver, seed: str, temperature: float
+) -> Iterator[tuple[Question, str]]:
+    """The questions of a round, and what the student answers: to clues, if SFT had some, and in games."""
+    rules, rng = source.rules, random.Random(seed)
+    length = source.longest_completion + 1
+    generate = players.transformers_generator(model, tokenizer, length, temperature, AT_ONCE)
+    if source.card["files"]["sft"]["by_source"].get(clues.SOURCE):
+        words = source.training_words.answers
+        asked = clue_questions(words, rules, PASSES * len(words), seed)
+        ids = players.prompt_ids(tokenizer, [question.prompt for question in asked])
+        written = generate(ids, [rng.getrandbits(32) for _ in ids])
+        yield from zip(asked, tokenizer.batch_decode(written, skip_special_tokens=True), strict=True)
+    secrets = rng.sample(source.grpo_secrets, min(GAMES, len(source.grpo_secrets)))
+    player = players.model_player(generate, tokenizer, rules)
+    records = evaluate.play_games(player, secrets, solver.words, rules, name=SOURCE, seed=rng.getrandbits(31))
+    met = {}
+    for record in records:
+        turns = evaluate.history_of(record)
+        for n, turn in enumerate(turns):
+            met.setdefault(turns[:n], turn.text)
+    how = (rng, source.card["candidates"], source.card["guess_place"])
+    for history, text in met.items():
+        for question in state_questions([history], solver, *how):
+            yield question, text
+
+
+def correct(model: Any, tokenizer: Any, source: Data, config: Any, run: Run) -> dict[str, float]:
+    """Train on the student's own mistakes for `config.correct_rounds` rounds; returns metrics.
+
+    A round asks clues of all words, if SFT had some, and plays games with the secrets that GRPO learns from:
+    greedily, and in every second round at temperature 1. It trains on all answers that were wrong, as many
+    that were right and twice as many rows of stage 01. Under `run.dir/corrections` each round has its log and
+    the corrected rows, `mistakes.jsonl`. Metrics: `correct_minutes`, `correct_rows` (wrong answers), and the
+    share of answers that were right in the first and in the last round.
+    """
+    if not config.correct_rounds:
+        return {}
+    begin, teacher = time.monotonic(), source.card.get("solver_guess", "information")
+    solver = solver_for(source.training_words, source.rules, teacher)
+    others, rejecting = source.dataset("sft"), source.card.get("rejecting", 0.0)
+    shares, trained = [], 0
+    for number in range(config.correct_rounds):
+        seed = f"corrections/{config.seed}/{number}"
+        rng = random.Random(seed)
+        asked = _asked(model, tokenizer, source, solver, seed, float(number % 2))
+        right, mended = rows(*zip(*asked, strict=True), source.rules, rng, rejecting)
+        shares.append(len(right) / len(right + mended))
+        print(f"corrections, round {number + 1}: {shares[-1]:.1%} of {len(right + mended):,} answers right")
+        trained += len(mended)
+        kept = rng.sample(right, min(len(right), len(mended)))
+        old = others.select(rng.sample(range(len(others)), min(len(others), 2 * len(mended)))).to_list()
+        part = replace(run, dir=run.dir / "corrections" / f"round_{number + 1}", resumed=False)
+        shutil.rmtree(part.dir, ignore_errors=True)  # of a stage that was stopped in this round
+        part.dir.mkdir(parents=True)
+        write_jsonl(part.dir / "mistakes.jsonl", mended)
+        chosen = rng.sample([*mended, *kept, *old], len(mended) + len(kept) + len(old))
+        if steps := len(chosen) // config.batch_size:
+            _train(model, tokenizer, chosen, source, _config(config, number, steps), part)
+    return {
+        "correct_minutes": (time.monotonic() - begin) / 60,
+        "correct_rows": trained,
+        "correct_first_right": shares[0],
+        "correct_last_right": shares[-1],
+    }
+
+
+def _config(config: Any, number: int, steps: int) -> SimpleNamespace:
+    """SFT's parameters for so many steps of a round: a lower learning rate, and nothing by the clock."""
+    changed = {
+        "learning_rate": RATE * config.learning_rate,
+        "warmup_steps": WARMUP,
+        "max_steps": steps,
+        "max_minutes": 0.0,
+        "eval_every": steps,
+        "save_every": steps,
+        "seed": config.seed + number,
+    }
+    return SimpleNamespace(**(vars(config) | changed))
+
+
+def _train(model: Any, tokenizer: Any, chosen: list[Row], source: Data, config: Any, part: Run) -> None:
+    """One pass over the rows of a round; its weights are saved by the stage, after the last one."""
+    training.sft(model, tokenizer, chosen, source.rows("sft_val"), config, part)
+    shutil.rmtree(part.dir / "checkpoints")
