@@ -29,7 +29,7 @@ from wordlelib.thinking import stated_words
 SOURCE = "correction"
 PASSES = 8  # clues of a round for each word
 GAMES = 1_000  # of a round, at most
-AT_ONCE = 1_024  # prompts
+AT_ONCE = 8  # prompts that are answered at once, for each row that is trained at once
 MOST_REJECTED = 3  # of the student's own words, in a row
 RATE = 0.2  # of SFT's peak learning rate
 WARMUP = 3  # steps
@@ -115,12 +115,12 @@ def rows(
 
 
 def _asked(
-    model: Any, tokenizer: Any, source: Data, solver: Solver, seed: str, temperature: float
+    model: Any, tokenizer: Any, source: Data, solver: Solver, seed: str, temperature: float, at_once: int
 ) -> Iterator[tuple[Question, str]]:
     """The questions of a round, and what the student answers: to clues, if SFT had some, and in games."""
     rules, rng = source.rules, random.Random(seed)
     length = source.longest_completion + 1
-    generate = players.transformers_generator(model, tokenizer, length, temperature, AT_ONCE)
+    generate = players.transformers_generator(model, tokenizer, length, temperature, at_once)
     if source.card["files"]["sft"]["by_source"].get(clues.SOURCE):
         words = source.training_words.answers
         asked = clue_questions(words, rules, PASSES * len(words), seed)
@@ -159,7 +159,8 @@ def correct(model: Any, tokenizer: Any, source: Data, config: Any, run: Run) -> 
     for number in range(config.correct_rounds):
         seed = f"corrections/{config.seed}/{number}"
         rng = random.Random(seed)
-        asked = _asked(model, tokenizer, source, solver, seed, float(number % 2))
+        at_once = AT_ONCE * (config.micro_batch_size or config.batch_size)
+        asked = _asked(model, tokenizer, source, solver, seed, float(number % 2), at_once)
         right, mended = rows(*zip(*asked, strict=True), source.rules, rng, rejecting)
         shares.append(len(right) / len(right + mended))
         print(f"corrections, round {number + 1}: {shares[-1]:.1%} of {len(right + mended):,} answers right")
