@@ -143,7 +143,7 @@ def trained(source, folder, monkeypatch, answer, **changes):
 
 
 def test_each_round_trains_on_all_mistakes_and_rows_of_the_teacher(source, tmp_path, monkeypatch):
-    """Of secrets that SFT does not see, and none held out; at a lower rate, for one pass."""
+    """At a lower rate, for one pass."""
     rounds, metrics = trained(source, tmp_path, monkeypatch, completion(["zzzzz"], "zzzzz"))
     assert len(rounds) == 2 and metrics["correct_first_right"] == metrics["correct_last_right"] == 0
     wrong = 0
@@ -163,7 +163,8 @@ def test_each_round_trains_on_all_mistakes_and_rows_of_the_teacher(source, tmp_p
     assert metrics["correct_rows"] == wrong
 
 
-def test_games_are_played_with_the_secrets_of_grpo_alone(source, tmp_path, monkeypatch):
+def test_games_are_played_with_the_secrets_of_sft_alone(source, tmp_path, monkeypatch):
+    """What is held out, and what is left to GRPO, stays unseen."""
     played = []
     play = corrections.evaluate.play_games
 
@@ -173,7 +174,7 @@ def test_games_are_played_with_the_secrets_of_grpo_alone(source, tmp_path, monke
 
     monkeypatch.setattr(corrections.evaluate, "play_games", play_games)
     trained(source, tmp_path, monkeypatch, "")
-    assert played == [set(source.grpo_secrets)] * 2 and len(played[0]) == 7
+    assert played == [set(source.split.train) - set(source.grpo_secrets)] * 2 and len(played[0]) == 35
 
 
 def test_clues_are_asked_only_if_sft_had_some(source, tmp_path, monkeypatch):

@@ -127,7 +127,7 @@ def _asked(
         ids = players.prompt_ids(tokenizer, [question.prompt for question in asked])
         written = generate(ids, [rng.getrandbits(32) for _ in ids])
         yield from zip(asked, tokenizer.batch_decode(written, skip_special_tokens=True), strict=True)
-    secrets = rng.sample(source.grpo_secrets, min(GAMES, len(source.grpo_secrets)))
+    secrets = rng.sample(source.sft_secrets, min(GAMES, len(source.sft_secrets)))
     player = players.model_player(generate, tokenizer, rules)
     records = evaluate.play_games(player, secrets, solver.words, rules, name=SOURCE, seed=rng.getrandbits(31))
     met = {}
@@ -144,7 +144,7 @@ def _asked(
 def correct(model: Any, tokenizer: Any, source: Data, config: Any, run: Run) -> dict[str, float]:
     """Train on the student's own mistakes for `config.correct_rounds` rounds; returns metrics.
 
-    A round asks clues of all words, if SFT had some, and plays games with the secrets that GRPO learns from:
+    A round asks clues of all words, if SFT had some, and plays games with the training secrets of SFT:
     greedily, and in every second round at temperature 1. It trains on all answers that were wrong, as many
     that were right and twice as many rows of stage 01. Under `run.dir/corrections` each round has its log and
     the corrected rows, `mistakes.jsonl`. Metrics: `correct_minutes`, `correct_rows` (wrong answers), and the
