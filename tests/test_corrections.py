@@ -127,12 +127,16 @@ def trained(source, folder, monkeypatch, answer, **changes):
         rounds.append((rows, config, run))
         (run.dir / "checkpoints").mkdir()
 
+    def token_counter(tokenizer):
+        return lambda chats: [len(chat[-2]["content"]) for chat in chats]
+
     class Tokenizer:
         def batch_decode(self, answers, skip_special_tokens):
             return answers
 
     monkeypatch.setattr(corrections, "PASSES", 1)
     monkeypatch.setattr(training, "sft", sft)
+    monkeypatch.setattr(models, "token_counter", token_counter)
     monkeypatch.setattr(corrections.players, "prompt_ids", lambda tokenizer, chats: chats)
     monkeypatch.setattr(
         corrections.players, "transformers_generator", lambda *how: lambda ids, seeds: [answer] * len(ids)
@@ -186,6 +190,17 @@ def test_clues_are_asked_only_if_sft_had_some(source, tmp_path, monkeypatch):
     for rows, _, _ in rounds:
         prompts = [row["prompt"][-1]["content"] for row in rows if row["source"] == corrections.SOURCE]
         assert prompts and all(prompt.startswith("Turn ") for prompt in prompts)
+
+
+def test_rows_that_are_too_long_are_left_out_and_counted(source, tmp_path, monkeypatch, capsys):
+    """Here a token is a character of the prompt. A finished training must not end in an error by them."""
+    rounds, metrics = trained(
+        source, tmp_path, monkeypatch, completion(["zzzzz"], "zzzzz"), max_length=60, correct_rounds=1
+    )
+    [(rows, *_)] = rounds
+    own = [row for row in rows if row["source"] == corrections.SOURCE]
+    assert max(len(row["prompt"][-1]["content"]) for row in own) <= 60 and metrics["correct_rows"] == len(own)
+    assert "rows are left out, longer than max_length 60" in capsys.readouterr().out
 
 
 def test_without_rounds_nothing_happens(source, tmp_path, monkeypatch):

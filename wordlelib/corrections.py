@@ -15,7 +15,7 @@ from itertools import islice
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from wordlelib import clues, evaluate, players, training
+from wordlelib import clues, evaluate, models, players, training
 from wordlelib.data import Data, Row, write_jsonl
 from wordlelib.game import History
 from wordlelib.misses import MOST_LEFT
@@ -141,6 +141,15 @@ def _asked(
             yield question, text
 
 
+def _short_enough(rows: list[Row], tokenizer: Any, most: int) -> list[Row]:
+    """Rows of up to `most` tokens: a student's games can be longer than the teacher's, and nothing is cut."""
+    lengths = models.token_counter(tokenizer)([[*row["prompt"], *row["completion"]] for row in rows])
+    short = [row for row, length in zip(rows, lengths, strict=True) if length <= most]
+    if len(short) < len(rows):
+        print(f"corrections: {len(rows) - len(short)} rows are left out, longer than max_length {most}")
+    return short
+
+
 def correct(model: Any, tokenizer: Any, source: Data, config: Any, run: Run) -> dict[str, float]:
     """Train on the student's own mistakes for `config.correct_rounds` rounds; returns metrics.
 
@@ -164,6 +173,7 @@ def correct(model: Any, tokenizer: Any, source: Data, config: Any, run: Run) -> 
         right, mended = rows(*zip(*asked, strict=True), source.rules, rng, rejecting)
         shares.append(len(right) / len(right + mended))
         print(f"corrections, round {number + 1}: {shares[-1]:.1%} of {len(right + mended):,} answers right")
+        right, mended = (_short_enough(part, tokenizer, config.max_length) for part in (right, mended))
         trained += len(mended)
         kept = rng.sample(right, min(len(right), len(mended)))
         old = others.select(rng.sample(range(len(others)), min(len(others), 2 * len(mended)))).to_list()
