@@ -247,16 +247,16 @@ def test_state_in_facts_sums_all_feedback_up(shipped):
 
     weeel, nothing = Turn("weeel", None, "ok", "not_a_word"), Turn(None, None, "no_tag", None)
     assert lines(Turn("slate", "BYBBY"), Turn("eagle", "YBBYG"), weeel) == [
-        *("Turn 4 of 6.", "Tried: S L A T E; E A G L E", "Pattern: _ _ _ _ E", "Present: E (2 3 4) L (1 3)"),
+        *("Turn 4 of 6.", "Tried: S L A T E; E A G L E", "Pattern: _ _ _ _ E", "Present: E in 234 L in 13"),
         *("Absent: A G S T", "Not words: W E E E L"),
     ]
     assert lines(weeel, weeel, Turn("motor", "BYBYB"))[2:] == [
-        *("Pattern: _ _ _ _ _", "Present: O O (1 3 5)", "Absent: M R T", "Not words: W E E E L"),
+        *("Pattern: _ _ _ _ _", "Present: O O in 135", "Absent: M R T", "Not words: W E E E L"),
     ]
     assert lines(Turn("motor", "BGBBB"))[2:] == ["Pattern: _ O _ _ _", "No further: O", "Absent: M R T"]
     assert lines(Turn("those", "YBBBB"), nothing)[1:3] == ["Guess 2: no guess given", "Tried: T H O S E"]
     assert lines(Turn("those", "YBBBB"), Turn("stamp", "BGBBB"))[2:] == [
-        *("Pattern: _ T _ _ _", "Not here: T (1)", "Absent: A E H M O P S"),
+        *("Pattern: _ T _ _ _", "Not: T in 1", "Absent: A E H M O P S"),
     ]
     assert lines(Turn("those", "YBBBB"), Turn("tacit", "GBBBB"))[3] == "No further: T"
     assert lines() == ["Turn 1 of 6."]
@@ -267,10 +267,10 @@ def read_facts(state):
     said = dict(line.lower().split(": ") for line in state.splitlines() if ": " in line)
     pattern = said.get("pattern", "_ _ _ _ _").split()
     present = [
-        (letters.split(), set(map(int, places.split())))
-        for letters, places in re.findall(r"([a-z][a-z ]*?) \(([\d ]*)\)", said.get("present", ""))
+        (letters.split(), set(map(int, places)))
+        for letters, places in re.findall(r"([a-z](?: [a-z])*) in (\d+)", said.get("present", ""))
     ]
-    closed = re.findall(r"([a-z]) \(([\d ]*)\)", said.get("not here", ""))
+    closed = re.findall(r"([a-z]) in (\d+)", said.get("not", ""))
 
     def fits(word):
         free = {n: letter for n, letter in enumerate(word, 1) if pattern[n - 1] == "_"}
@@ -278,7 +278,7 @@ def read_facts(state):
             all(placed in ("_", letter) for placed, letter in zip(pattern, word, strict=True))
             and all(list(free.values()).count(letters[0]) >= len(letters) for letters, _ in present)
             and all(n in places for letters, places in present for n in free if free[n] == letters[0])
-            and not any(word[int(n) - 1] == letter for letter, places in closed for n in places.split())
+            and not any(word[int(n) - 1] == letter for letter, places in closed for n in places)
             and not set(said.get("absent", "").split()) & set(word)
             and all(
                 word.count(letter)

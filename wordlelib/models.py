@@ -62,7 +62,7 @@ def nano_vocabulary(rules: Rules) -> list[str]:
     pieces += [f"\nGuess {n}:" for n in range(1, rules.turns + 1)]
     pieces += ["\nPattern:", "\nPresent:", "\nAbsent:", " _", " (not"]
     if rules.renderer == "facts":
-        pieces += ["\nTried:", "\nNo further:", "\nNot here:", "\nNot words:", " (", prompts.NO]
+        pieces += ["\nTried:", "\nNo further:", "\nNot:", "\nNot words:", " in", prompts.NO]
     pieces += [f" {n}" for n in range(1, rules.length + 1)]
     pieces += [f" {capital}{mark}" for capital in large for mark in marks]
     pieces += [f" {capital}" for capital in large] + large + list(letters)

@@ -156,13 +156,13 @@ def knowledge_lines(known: Knowledge, renderer: str = "words") -> list[str]:
     With the `facts` renderer it says all that feedback says: each letter present as often as it is yet to be
     placed, with the places open to it; letters that have no further copy; where placed ones do not recur.
     """
-    facts = renderer == "facts"
+    facts, length = renderer == "facts", len(known.pattern)
     shown = _open_places if facts else _barred_places
     parts = {
         "Pattern": capitals(known.pattern),
         "Present": [shown(known, letter) for letter in known.present],
         "No further": sorted(capitals(letter) for letter, most in known.most.items() if most and facts),
-        "Not here": [f"{capitals(x)} ({_numbers(places)})" for x, places in known.barred.items() if facts],
+        "Not": [_in_places(capitals(x), places, length) for x, places in known.barred.items() if facts],
         "Absent": map(capitals, known.absent),
     }
     lines = {name: " ".join(part) for name, part in parts.items()}
@@ -171,6 +171,11 @@ def knowledge_lines(known: Knowledge, renderer: str = "words") -> list[str]:
 
 def _numbers(places: Iterable[int]) -> str:
     return " ".join(map(str, places))
+
+
+def _in_places(letters: str, places: Iterable[int], length: int) -> str:
+    """`A in 134`; where places have two digits, with spaces between them."""
+    return f"{letters} in {('' if length < 10 else ' ').join(map(str, places))}"
 
 
 def _barred_places(known: Knowledge, letter: str) -> str:
@@ -182,7 +187,7 @@ def _open_places(known: Knowledge, letter: str) -> str:
     barred = known.present[letter]
     places = [n for n, placed in enumerate(known.pattern, 1) if placed == "_" and n not in barred]
     missing = max(1, known.least.get(letter, 1) - known.pattern.count(letter))
-    return f"{' '.join([capitals(letter)] * missing)} ({_numbers(places)})"
+    return _in_places(" ".join([capitals(letter)] * missing), places, len(known.pattern))
 
 
 def _past(history: History, rules: Rules) -> list[str]:
