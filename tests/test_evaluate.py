@@ -320,6 +320,8 @@ def test_splits_are_summed_apart_and_empty_ones_left_out():
     assert games == {"all": 3, "train": 1, "heldout": 1}
     assert (metrics["sft/train/win_rate"], metrics["sft/heldout/win_rate"]) == (1.0, 0.0)
     assert {key.split("/")[1] for key in flat_metrics(records[:1], split)} == {"all", "train"}
+    apart = flat_metrics(records, split, grpo_secrets=["crane"])
+    assert apart["sft/grpo_secrets/games"] == apart["sft/train/games"] == 1
 
 
 def test_flat_metrics_hold_every_player_split_and_paired_test():

@@ -8,7 +8,7 @@ import hashlib
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -354,25 +354,31 @@ def guess_histogram(records: Iterable[Record], turns: int = 6) -> dict[str, int]
     return {str(n): counts[n] for n in range(1, turns + 1)} | {"X": counts[None]}
 
 
-def _parts(records: Sequence[Record], split: Split) -> dict[str, list[Record]]:
-    """All games, those over training and over held-out (test) secrets; parts without games are left out."""
+def _parts(records: Sequence[Record], split: Split, apart: Collection[str]) -> dict[str, list[Record]]:
+    """All games, those over training, held-out (test) and `apart` secrets; parts without games left out."""
     parts = {"all": list(records)}
-    for part, secrets in (("train", set(split.train)), ("heldout", set(split.test))):
-        parts[part] = [record for record in records if record["secret"] in secrets]
+    for part, secrets in {"train": split.train, "heldout": split.test, "grpo_secrets": apart}.items():
+        own = frozenset(secrets)
+        parts[part] = [record for record in records if record["secret"] in own]
     return {part: own for part, own in parts.items() if own}
 
 
 def flat_metrics(
-    records: Iterable[Record], split: Split, optimal: dict[str, float | int | None] | None = None
+    records: Iterable[Record],
+    split: Split,
+    optimal: dict[str, float | int | None] | None = None,
+    grpo_secrets: Collection[str] = (),
 ) -> dict[str, float | int | None]:
     """All summaries and paired tests as one flat dict, keys `<player>/<split>/<metric>`.
+
+    `grpo_secrets` are training secrets that SFT did not see; their games stand apart too.
 
     For each pair of COMPARISONS whose players both played: `vs_<other>_wins_gained` and `_wins_lost`
     (games that only one of the two won), `_wins_p` (exact McNemar), `_guesses_change` (mean
     difference a game, negative is better) and `_guesses_p` (exact sign-flip test). `optimal` is the line
     of `known_totals`. Raises ValueError as `mcnemar` and `summarise` do.
     """
-    played = {player: _parts(own, split) for player, own in by_player(records).items()}
+    played = {player: _parts(own, split, grpo_secrets) for player, own in by_player(records).items()}
     metrics = {}
     for player, parts in played.items():
         for part, own in parts.items():
