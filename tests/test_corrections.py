@@ -15,19 +15,21 @@ from wordlelib.prompts import completion, is_well_formed, parse_guess, rejected_
 from wordlelib.rules import rules_for
 from wordlelib.solver import Solver
 from wordlelib.thinking import stated_words
-from wordlelib.words import load_words, sample_words, split_secrets
+from wordlelib.words import Words, load_words, sample_words, split_secrets
 
 WORDS = sample_words(load_words(), 60, seed=3)
 RULES = rules_for(WORDS, renderer="facts")
 SPLIT = split_secrets(WORDS, test=12, val=6)
 SOLVER = Solver(WORDS, RULES)
+SOURCE = {"sample": 60, "sample_seed": 3}
+UNIVERSES = ("answers", "allowed")
 BEARD = Question([], frozenset({"beard", "heard"}), ["beard"], "beard")
 WIDE = BEARD._replace(fits=frozenset(WORDS.answers[: MOST_LEFT + 1]) | {"beard"})
 
 SFT = {
-    **{"tracker": "none", "save_minutes": 0, "keep_checkpoints": 1, "max_memory_gb": 0, "save_every": 9},
+    **{"tracker": "none", "save_minutes": 0, "keep_checkpoints": 1, "max_memory_gb": 1, "save_every": 9},
     **{"learning_rate": 2e-3, "warmup_steps": 1, "batch_size": 8, "micro_batch_size": 0, "max_steps": 6},
-    **{"max_minutes": 9, "eval_every": 3, "max_length": 200, "seed": 0, "correct_rounds": 2},
+    **{"max_minutes": 9, "eval_every": 3, "max_length": 200, "seed": 0, "correct_rounds": 2, "rows": "file"},
 }
 
 
@@ -37,7 +39,7 @@ def source(tmp_path_factory):
     counts = {"rows": 150, "states": 40, "clues": 60, "grpo_secrets": 7}
     how = {"candidates": 1, "guess_place": "first", "rejecting": 0.5}
     how["count_tokens"] = models.token_counter(models.nano_tokenizer(RULES))
-    data.build(folder, RULES, SPLIT, source={"sample": 60, "sample_seed": 3}, **counts, **how)
+    data.build(folder, RULES, SPLIT, source=SOURCE, **counts, **how)
     return data.load(folder)
 
 
@@ -67,6 +69,7 @@ def test_an_answer_that_fits_stays_as_it_is(answer):
         (completion(["weard"], "bears"), ["weard", "bears"]),
         (completion(["beard"], "beard", rejected=["heard", "weard"]), ["weard"]),  # an unjust no
         ("<think>W E A R D S</think><guess>weards</guess>", []),
+        ("<think>W É A R D no; Ж Ж Ж Ж Ж no; W E A R D no</think><guess>beards</guess>", ["weard"]),
         ("beard", []),
         ("", []),
     ],
@@ -95,13 +98,39 @@ def test_whatever_a_student_writes_what_it_learns_is_right(text):
         assert BEARD.fits.isdisjoint(rejected(learned)) and len(rejected(learned)) <= 3
 
 
+def test_barred_words_are_neither_kept_nor_rejected():
+    """In whatever form an answer names them; the student's other words stay."""
+    for named in ("W E A R D no; B E A R D", "B E A R D; W E A R D", "not weard"):
+        answer = f"<think>{named}</think><guess>beard</guess>"
+        assert corrected(BEARD, answer, RULES, True, {"weard"}) == completion(["beard"], "beard")
+    answer = completion(["bears"], "bears", rejected=["weard"])
+    assert corrected(BEARD, answer, RULES, True, {"weard"}) == completion(
+        ["beard"], "beard", rejected=["bears"]
+    )
+    answer = completion(["heard"], "heard", rejected=["bears"])
+    assert corrected(BEARD, answer, RULES, True, {"weard", "guess", "think"}) == answer
+
+
 def test_clues_come_with_all_words_that_they_fit():
-    asked = corrections.clue_questions(WORDS.answers, RULES, 80, 5)
-    assert asked == corrections.clue_questions(WORDS.answers, RULES, 80, 5)
+    asked = corrections.clue_questions(WORDS, RULES, 80, 5)
+    assert asked == corrections.clue_questions(WORDS, RULES, 80, 5)
     assert len({question.guess for question in asked}) > 20
     for question in asked:
         assert question.guess in question.fits and question.named == [question.guess]
         assert question.fits <= set(WORDS.answers) and question.prompt[-1]["role"] == "user"
+
+
+def test_any_allowed_word_that_fits_a_clue_is_right_where_the_secret_can_be_any():
+    """Games of such rules count it among the words left, and none that fits may be rejected."""
+    words = Words(WORDS.answers[::2], WORDS.answers)
+    rules = {universe: rules_for(words, renderer="facts", universe=universe) for universe in UNIVERSES}
+    asked = {name: corrections.clue_questions(words, of, 80, 5) for name, of in rules.items()}
+    wider = 0
+    for narrow, wide in zip(asked["answers"], asked["allowed"], strict=True):
+        assert narrow.prompt == wide.prompt and narrow.fits <= set(words.answers)
+        assert narrow.guess in words.answers and narrow.fits == wide.fits & set(words.answers)
+        wider += narrow.fits < wide.fits
+    assert wider > 5
 
 
 def test_states_come_with_the_words_left_and_those_without_any_are_left_out():
@@ -159,8 +188,8 @@ def test_each_round_trains_on_all_mistakes_and_rows_of_the_teacher(source, tmp_p
         assert not (run.dir / "checkpoints").exists()
         assert len(own) == len(mistakes) > 60  # a clue of each word, and states of games
         assert len(rows) - len(own) == min(2 * len(own), len(source.dataset("sft")))
-        assert config.max_steps == len(rows) // 8 and config.learning_rate == pytest.approx(4e-4)
-        assert config.max_minutes == 0
+        assert config.max_steps == -(-len(rows) // 8) and config.learning_rate == pytest.approx(4e-4)
+        assert config.max_minutes == config.save_minutes == config.max_memory_gb == 0
         texts = [row["completion"][0]["content"] for row in own]
         assert 0.2 < sum("zzzzz" in "".join(rejected(text)) for text in texts) / len(texts) < 0.8
         assert all(stated_words(text) == [parse_guess(text).guess] for text in texts)
@@ -201,6 +230,41 @@ def test_rows_that_are_too_long_are_left_out_and_counted(source, tmp_path, monke
     own = [row for row in rows if row["source"] == corrections.SOURCE]
     assert max(len(row["prompt"][-1]["content"]) for row in own) <= 60 and metrics["correct_rows"] == len(own)
     assert "rows are left out, longer than max_length 60" in capsys.readouterr().out
+
+
+def test_a_held_out_word_comes_into_no_row_with_the_train_lexicon(tmp_path, monkeypatch):
+    """A student that names one, spelled or not: neither what it said nor a state that shows it is trained."""
+    rules = rules_for(WORDS, lexicon="train", history="chat")
+    held_out = SPLIT.val + SPLIT.test
+    how = {"candidates": 1, "guess_place": "first", "rejecting": 1.0}
+    how["count_tokens"] = models.token_counter(models.nano_tokenizer(rules))
+    data.build(tmp_path / "data", rules, SPLIT, source=SOURCE, rows=60, states=20, **how)
+    own = data.load(tmp_path / "data")
+    for number, word in enumerate(held_out[:3]):
+        answer = completion([word], SPLIT.train[number], rejected=["zzzzz", held_out[-1]])
+        rounds, _ = trained(own, tmp_path / str(number), monkeypatch, answer)
+        for rows, _, _ in rounds:
+            mine = [row for row in rows if row["source"] == corrections.SOURCE]
+            texts = [message["content"] for row in mine for message in row["prompt"][1:] + row["completion"]]
+            letters = ";".join(texts).replace(" ", "").lower()
+            assert mine and not [word for word in held_out if word in letters]
+
+
+def test_rows_without_a_file_are_made_for_the_rounds_too(source, tmp_path, monkeypatch):
+    """Of 01 such a training reads the data card alone; and it has no clues."""
+    monkeypatch.setattr(data.Data, "dataset", lambda *of: pytest.fail("the file was read"))
+    rounds, _ = trained(source, tmp_path, monkeypatch, completion(["zzzzz"], "zzzzz"), rows="tasks")
+    for rows, _, _ in rounds:
+        mine = [row for row in rows if row["source"] == corrections.SOURCE]
+        assert mine and len(rows) == 3 * len(mine)
+        assert all(row["prompt"][-1]["content"].startswith("Turn ") for row in mine)
+
+
+def test_a_batch_of_more_rows_than_a_round_has_is_trained_all_the_same(source, tmp_path, monkeypatch):
+    """In one step, whose learning rate no warm-up keeps at 0."""
+    rounds, metrics = trained(source, tmp_path, monkeypatch, "", batch_size=4096)
+    assert len(rounds) == 2 and metrics["correct_rows"] > 60
+    assert all((config.max_steps, config.warmup_steps) == (1, 0) for _, config, _ in rounds)
 
 
 def test_without_rounds_nothing_happens(source, tmp_path, monkeypatch):

@@ -42,6 +42,13 @@ def test_validations_stand_where_their_training_was_with_loading_before_it(run):
     assert costs.validations(run) == [(8, 0.5), (12, 0.75), (18, 1.0)]
 
 
+def test_rounds_of_corrections_come_after_the_validations_of_their_stage(tmp_path):
+    stage(tmp_path, "01_data_synthesis", 0, 2)
+    stage(tmp_path, "02_sft", 5, 20, [{"minutes": 8, "val_win_rate": 0.5}], correct_minutes=5)
+    stage(tmp_path, "03_grpo", 30, 37, [{"minutes": 6, "val_win_rate": 1.0}])
+    assert costs.validations(tmp_path) == [(12, 0.5), (24, 1.0)]
+
+
 def test_a_resumed_training_counts_at_least_the_minutes_of_its_log(tmp_path):
     stage(tmp_path, "02_sft", 5, 6, [{"minutes": 30}])
     assert costs.stage_minutes(tmp_path) == {"02_sft": 30}

@@ -151,6 +151,16 @@ def test_the_card_says_when_the_best_validation_was_not_the_last(run):
     assert "after the last step, not those of the best validation (step 2)." in text
 
 
+def test_the_card_says_that_rounds_of_corrections_followed_sft(run):
+    metrics = runs.read_json(run / "02_sft" / "metrics.json")
+    found = {"correct_minutes": 2.0, "correct_rows": 1234, "best_step": 1}
+    runs.write_json(run / "02_sft" / "metrics.json", {**metrics, **found})
+    export.write_card(run / "02_sft" / "model", run, "sft")
+    text = (run / "02_sft" / "model" / "README.md").read_text()
+    assert "Then 2.0 minutes of rounds on 1,234 wrong answers of its own" in text
+    assert "after the last round." in text and "after the last step" not in text
+
+
 def test_results_stand_in_the_card_only_when_these_weights_were_played(run, source):
     played = {
         "games": 8,

@@ -29,6 +29,23 @@ def test_results_come_in_order_and_items_are_asked_for_as_they_are_needed(worker
     done.close()
 
 
+@pytest.mark.parametrize("way", ["to the end", "closed early", "an error", "a process ended", "not pickled"])
+def test_the_file_of_the_work_is_gone_whatever_the_end(way, tmp_path, monkeypatch):
+    """Even while the error is at hand, as in a notebook."""
+    monkeypatch.setattr(processes.tempfile, "tempdir", str(tmp_path))
+    work = {"an error": float, "not pickled": lambda item: item}.get(way, doubled)
+    items = {"an error": ["a"] * 9, "a process ended": [-1] * 9}.get(way, range(9))
+    done = processes.each_done(work, items, 2, "double", "each_done")
+    try:
+        next(done)
+        assert len(list(tmp_path.iterdir())) == 1
+        done.close() if way == "closed early" else list(done)
+    except Exception as error:
+        assert way not in ("to the end", "closed early") and error.__traceback__
+        assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_process_that_is_ended_is_one_sentence():
     with pytest.raises(MemoryError, match="one of 2 processes that double rows was ended") as told:
         list(processes.each_done(doubled, [1, 2, -1, 3], 2, "double", "each_done"))

@@ -83,7 +83,8 @@ def test_a_readme_without_both_markers_is_refused(tmp_path, text):
 
 def test_a_kept_run_has_what_the_tables_need_and_neither_weights_nor_rows(tmp_path):
     run = make_run(tmp_path / "mine")
-    for name in ("02_sft/model/model.safetensors", "02_sft/log.jsonl", "02_sft/figures/loss.svg"):
+    rounds = ("02_sft/corrections/round_1/log.jsonl", "02_sft/corrections/round_1/mistakes.jsonl")
+    for name in ("02_sft/model/model.safetensors", "02_sft/log.jsonl", "02_sft/figures/loss.svg", *rounds):
         (run / name).parent.mkdir(parents=True, exist_ok=True)
         (run / name).write_text("{}")
     (run / "02_sft" / "figures" / "loss.html").write_text("{}")
@@ -94,7 +95,7 @@ def test_a_kept_run_has_what_the_tables_need_and_neither_weights_nor_rows(tmp_pa
     names = {path.relative_to(kept).as_posix() for path in kept.glob("**/*") if path.is_file()}
     assert {"02_sft/log.jsonl", "02_sft/figures/loss.svg", "01_data_synthesis/card.json"} <= names
     assert not names & {"02_sft/model/model.safetensors", "01_data_synthesis/sft.jsonl", "old.json"}
-    assert "02_sft/figures/loss.html" not in names
+    assert "02_sft/figures/loss.html" not in names and set(rounds) & names == {rounds[0]}
     before, after = (table_rows(markdown([folder]), "All secrets")["grpo"] for folder in (run, kept))
     assert {**after, "folder": ""} == {**before, "folder": ""}
     assert read_games(kept / "04_eval" / "games.jsonl.gz") == read_games(run / "04_eval" / "games.jsonl")

@@ -311,6 +311,20 @@ def test_a_training_whose_time_is_up_validates_the_weights_that_it_saves(source,
     assert "eval_loss" in validation and validation["step"] == end["step"] < 100
 
 
+def test_a_training_whose_time_is_up_asks_for_a_checkpoint_of_its_end(monkeypatch, tmp_path):
+    """What follows in a stage may be stopped: resumed, it must not train again what no checkpoint had."""
+    clock = [0.0]
+    monkeypatch.setattr(callbacks.time, "monotonic", lambda: clock[0])
+    log = callbacks.StepLog(open_run(tmp_path, SFT), max_minutes=1, guard=callbacks.SkipNonFinite())
+    state, control = SimpleNamespace(global_step=0, num_input_tokens_seen=0), SimpleNamespace()
+    log.on_train_begin(None, state, control)
+    log.on_step_end(SimpleNamespace(eval_strategy="steps"), state, control)
+    assert not vars(control)
+    clock[0] = 60.0
+    log.on_step_end(SimpleNamespace(eval_strategy="steps"), state, control)
+    assert control.should_training_stop and control.should_evaluate and control.should_save
+
+
 @pytest.mark.parametrize("rows_a_process", [10, 1000])
 def test_a_data_set_has_the_same_tokens_by_one_process_or_two(source, tokenizer, monkeypatch, rows_a_process):
     rows = source.rows("sft")[:25]

@@ -120,6 +120,7 @@ class StepLog(TrainerCallback):
         if self.max_minutes and self.minutes() >= self.max_minutes:
             control.should_training_stop = True
             control.should_evaluate = args.eval_strategy != "no"  # what is saved has a validation of its own
+            control.should_save = True  # what follows in the stage may be stopped, and takes it up from here
 
     def steps_in_time(self, step: int) -> float:
         """Steps of the whole training, of which `step` are done, by the minutes left and the pace so far."""

@@ -6,25 +6,28 @@ rounds: S. Ross, G. Gordon and D. Bagnell, "A reduction of imitation learning an
 no-regret online learning" (2011).
 """
 
+import math
 import random
+import re
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from wordlelib import clues, evaluate, models, players, training
+from wordlelib import clues, evaluate, models, players, tasks, training
 from wordlelib.data import Data, Row, write_jsonl
 from wordlelib.game import History
-from wordlelib.misses import MOST_LEFT
+from wordlelib.misses import MOST_LEFT, fitting
 from wordlelib.prompts import completion, is_well_formed, messages, parse_guess, rejected_spans
 from wordlelib.rules import Rules
 from wordlelib.runs import Run
-from wordlelib.solver import Solver, solver_for
+from wordlelib.solver import Solver, letter_table, solver_for
 from wordlelib.teachers import solver_turn
 from wordlelib.thinking import stated_words
+from wordlelib.words import Words, alphabet_letters
 
 SOURCE = "correction"
 PASSES = 8  # clues of a round for each word
@@ -52,13 +55,18 @@ def require_words(config: Any, rules: Rules) -> None:
         )
 
 
-def clue_questions(words: Sequence[str], rules: Rules, n: int, seed: int | str) -> list[Question]:
-    """`n` clues (`clues.drawn`), each with one of the words that it fits."""
-    rng = random.Random(seed)
+def clue_questions(words: Words, rules: Rules, n: int, seed: int | str) -> list[Question]:
+    """`n` clues of answers (`clues.drawn`), each with one of those that it fits.
+
+    Right is what fits of the words among which a player looks for the secret (`Rules.universe`).
+    """
+    rng, allowed = random.Random(seed), rules.universe == "allowed"
+    table = letter_table(words.allowed, rules.length)
     questions = []
-    for known, fits in islice(clues.drawn(words, rules, rng), n):
+    for known, fits in islice(clues.drawn(words.answers, rules, rng), n):
         word = rng.choice(fits)
-        questions.append(Question(clues.prompt(known, rules), frozenset(fits), [word], word))
+        right = [words.allowed[i] for i in fitting(table, known)] if allowed else fits
+        questions.append(Question(clues.prompt(known, rules), frozenset(right), [word], word))
     return questions
 
 
@@ -75,34 +83,52 @@ def state_questions(
     return questions
 
 
-def corrected(question: Question, answer: str, rules: Rules, rejects: bool) -> str:
+_TAGS = re.compile("</?(?:think|guess)>")
+
+
+def names(text: str, words: Collection[str], length: int) -> bool:
+    """Whether a model's text holds one of the words, all of `length` letters: in one piece, or spelled."""
+    letters = _TAGS.sub(";", text).replace(" ", "").lower()
+    return bool(words) and any(letters[start : start + length] in words for start in range(len(letters)))
+
+
+def corrected(
+    question: Question, answer: str, rules: Rules, rejects: bool, barred: Collection[str] = ()
+) -> str:
     """What the student is to say: its own answer where that is right, else the teacher's.
 
-    Right is a well-formed answer that guesses a word that fits and rejects none. rejects: whether wrong words
-    of its own come first and are rejected, where few are left.
+    Right is a well-formed answer that guesses a word that fits, rejects none of these, and names no `barred`
+    word: one that training texts may not name. rejects: whether wrong words of its own come first and are
+    rejected, where few are left.
     """
     rejected = [answer[start:stop].replace(" ", "").lower() for start, stop in rejected_spans(answer)]
     guess = parse_guess(answer, rules.length, rules.alphabet).guess
-    unjust = question.fits.intersection(rejected)
-    if guess in question.fits and not unjust and is_well_formed(answer, rules.length, rules.alphabet):
+    faulty = question.fits.intersection(rejected) or names(answer, barred, rules.length)
+    if guess in question.fits and not faulty and is_well_formed(answer, rules.length, rules.alphabet):
         return answer
     said = dict.fromkeys([*rejected, *stated_words(answer, rules.thinking), *([guess] if guess else ())])
-    wrong = [word for word in said if word not in question.fits and len(word) == rules.length]
+    letters, kept = set(alphabet_letters(rules.alphabet)), question.fits.union(barred)
+    wrong = [word for word in said if len(word) == rules.length and letters >= set(word) and word not in kept]
     shown = wrong[:MOST_REJECTED] if rejects and len(question.fits) <= MOST_LEFT else ()
     return completion(question.named, question.guess, rules.thinking, shown)
 
 
 def rows(
-    questions: Sequence[Question], answers: Sequence[str], rules: Rules, rng: random.Random, rejecting: float
+    questions: Sequence[Question],
+    answers: Sequence[str],
+    rules: Rules,
+    rng: random.Random,
+    rejecting: float,
+    barred: Collection[str] = (),
 ) -> tuple[list[Row], list[Row]]:
     """SFT rows of what the student answered: those that it had right, and those that are corrected.
 
     rejecting: share of the corrected ones that first reject its own words; the others say at once what is
-    right.
+    right. barred: as for `corrected`.
     """
     right, mended = [], []
     for question, answer in zip(questions, answers, strict=True):
-        text = corrected(question, answer, rules, rng.random() < rejecting)
+        text = corrected(question, answer, rules, rng.random() < rejecting, barred)
         row = {
             "prompt": question.prompt,
             "completion": [{"role": "assistant", "content": text}],
@@ -115,15 +141,15 @@ def rows(
 
 
 def _asked(
-    model: Any, tokenizer: Any, source: Data, solver: Solver, seed: str, temperature: float, at_once: int
+    model: Any, tokenizer: Any, source: Data, solver: Solver, config: Any, seed: str, temperature: float
 ) -> Iterator[tuple[Question, str]]:
     """The questions of a round, and what the student answers: to clues, if SFT had some, and in games."""
-    rules, rng = source.rules, random.Random(seed)
-    length = source.longest_completion + 1
+    rules, rng, barred = source.rules, random.Random(seed), _barred(source)
+    length, at_once = source.longest_completion + 1, AT_ONCE * (config.micro_batch_size or config.batch_size)
     generate = players.transformers_generator(model, tokenizer, length, temperature, at_once)
-    if source.card["files"]["sft"]["by_source"].get(clues.SOURCE):
-        words = source.training_words.answers
-        asked = clue_questions(words, rules, PASSES * len(words), seed)
+    if config.rows == "file" and source.card["files"]["sft"]["by_source"].get(clues.SOURCE):
+        words = source.training_words
+        asked = clue_questions(words, rules, PASSES * len(words.answers), seed)
         ids = players.prompt_ids(tokenizer, [question.prompt for question in asked])
         written = generate(ids, [rng.getrandbits(32) for _ in ids])
         yield from zip(asked, tokenizer.batch_decode(written, skip_special_tokens=True), strict=True)
@@ -135,10 +161,26 @@ def _asked(
         turns = evaluate.history_of(record)
         for n, turn in enumerate(turns):
             met.setdefault(turns[:n], turn.text)
+            if names(turn.text, barred, rules.length):
+                break  # what follows shows it
     how = (rng, source.card["candidates"], source.card["guess_place"])
     for history, text in met.items():
         for question in state_questions([history], solver, *how):
             yield question, text
+
+
+def _barred(source: Data) -> frozenset[str]:
+    """The words that no training text may name: those held out, with the `train` lexicon."""
+    return source.words.dictionary - source.training_words.dictionary
+
+
+def _taught(source: Data, config: Any, n: int, rng: random.Random) -> list[Row]:
+    """Rows of the teacher, `n` of them if there are so many: what SFT trains on by its `rows`."""
+    if config.rows == "tasks":
+        fresh = SimpleNamespace(rows="tasks", seed=rng.getrandbits(31))
+        return list(islice(tasks.sft_rows(source, fresh), n))
+    rows = source.dataset("sft")
+    return rows.select(rng.sample(range(len(rows)), min(len(rows), n))).to_list()
 
 
 def _short_enough(rows: list[Row], tokenizer: Any, most: int) -> list[Row]:
@@ -155,34 +197,33 @@ def correct(model: Any, tokenizer: Any, source: Data, config: Any, run: Run) -> 
 
     A round asks clues of all words, if SFT had some, and plays games with the training secrets of SFT:
     greedily, and in every second round at temperature 1. It trains on all answers that were wrong, as many
-    that were right and twice as many rows of stage 01. Under `run.dir/corrections` each round has its log and
-    the corrected rows, `mistakes.jsonl`. Metrics: `correct_minutes`, `correct_rows` (wrong answers), and the
-    share of answers that were right in the first and in the last round.
+    that were right and twice as many rows of the teacher. Under `run.dir/corrections` each round has its log
+    and the corrected rows, `mistakes.jsonl`. Metrics: `correct_minutes`, `correct_rows` (wrong answers), and
+    the share of answers that were right in the first and in the last round.
     """
     if not config.correct_rounds:
         return {}
     begin, teacher = time.monotonic(), source.card.get("solver_guess", "information")
     solver = solver_for(source.training_words, source.rules, teacher)
-    others, rejecting = source.dataset("sft"), source.card.get("rejecting", 0.0)
+    rejecting, barred = source.card.get("rejecting", 0.0), _barred(source)
     shares, trained = [], 0
     for number in range(config.correct_rounds):
         seed = f"corrections/{config.seed}/{number}"
         rng = random.Random(seed)
-        at_once = AT_ONCE * (config.micro_batch_size or config.batch_size)
-        asked = _asked(model, tokenizer, source, solver, seed, float(number % 2), at_once)
-        right, mended = rows(*zip(*asked, strict=True), source.rules, rng, rejecting)
+        asked = _asked(model, tokenizer, source, solver, config, seed, float(number % 2))
+        right, mended = rows(*zip(*asked, strict=True), source.rules, rng, rejecting, barred)
         shares.append(len(right) / len(right + mended))
         print(f"corrections, round {number + 1}: {shares[-1]:.1%} of {len(right + mended):,} answers right")
         right, mended = (_short_enough(part, tokenizer, config.max_length) for part in (right, mended))
         trained += len(mended)
         kept = rng.sample(right, min(len(right), len(mended)))
-        old = others.select(rng.sample(range(len(others)), min(len(others), 2 * len(mended)))).to_list()
+        old = _taught(source, config, 2 * len(mended), rng)
         part = replace(run, dir=run.dir / "corrections" / f"round_{number + 1}", resumed=False)
         shutil.rmtree(part.dir, ignore_errors=True)  # of a stage that was stopped in this round
         part.dir.mkdir(parents=True)
         write_jsonl(part.dir / "mistakes.jsonl", mended)
         chosen = rng.sample([*mended, *kept, *old], len(mended) + len(kept) + len(old))
-        if steps := len(chosen) // config.batch_size:
+        if steps := math.ceil(len(chosen) / config.batch_size):
             _train(model, tokenizer, chosen, source, _config(config, number, steps), part)
     return {
         "correct_minutes": (time.monotonic() - begin) / 60,
@@ -193,12 +234,15 @@ def correct(model: Any, tokenizer: Any, source: Data, config: Any, run: Run) -> 
 
 
 def _config(config: Any, number: int, steps: int) -> SimpleNamespace:
-    """SFT's parameters for so many steps of a round: a lower learning rate, and nothing by the clock."""
+    """SFT's parameters for so many steps of a round: a lower learning rate, and nothing by the clock or by
+    memory, since another process would begin with the first round again and come no further."""
     changed = {
         "learning_rate": RATE * config.learning_rate,
-        "warmup_steps": WARMUP,
+        "warmup_steps": min(WARMUP, steps - 1),
         "max_steps": steps,
         "max_minutes": 0.0,
+        "save_minutes": 0.0,
+        "max_memory_gb": 0.0,
         "eval_every": steps,
         "save_every": steps,
         "seed": config.seed + number,

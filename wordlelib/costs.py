@@ -42,7 +42,7 @@ def player_minutes(folder: str | Path) -> dict[str, float]:
         return found
     found["sft"] = stages["01_data_synthesis"] + stages["02_sft"]
     if "03_grpo" in stages:
-        control = _control_minutes(Path(folder) / "03_grpo")
+        control = _minutes(Path(folder) / "03_grpo", "control")
         found["grpo"] = found["sft"] + stages["03_grpo"] - control
         if control:
             found["sft_continued"] = found["sft"] + control
@@ -57,8 +57,9 @@ def validations(folder: str | Path) -> list[tuple[float, float]]:
         rows = _log(Path(folder) / stage)
         if stage not in stages or not rows:
             continue
-        control = _control_minutes(Path(folder) / stage)
-        loading = stages[stage] - control - rows[-1]["minutes"]
+        control = _minutes(Path(folder) / stage, "control")
+        after = control + _minutes(Path(folder) / stage, "correct")
+        loading = stages[stage] - after - rows[-1]["minutes"]
         points += [
             (before + loading + row["minutes"], row["val_win_rate"]) for row in rows if "val_win_rate" in row
         ]
@@ -66,9 +67,10 @@ def validations(folder: str | Path) -> list[tuple[float, float]]:
     return points
 
 
-def _control_minutes(stage: Path) -> float:
+def _minutes(stage: Path, part: str) -> float:
+    """Minutes of what follows the training of a stage, by its metrics: `control`, or `correct`ions."""
     path = stage / "metrics.json"
-    return read_json(path).get("control_minutes", 0.0) if path.is_file() else 0.0
+    return read_json(path).get(f"{part}_minutes", 0.0) if path.is_file() else 0.0
 
 
 def _log(stage: Path) -> list[dict[str, float]]:

@@ -198,10 +198,14 @@ def _effort(run: Path, player: str) -> list[str]:
     steps, minutes = metrics[f"{prefix}steps"], metrics[f"{prefix}minutes"]
     best = metrics.get(f"{prefix}best_step")
     said = f", not those of the best validation (step {best:,})" if best and best != steps else ""
-    return [
-        f"{steps:,} steps in {minutes:.1f} minutes on {gpu or 'a CPU'}. These are the weights after the last "
-        f"step{said}."
-    ]
+    of = f"{steps:,} steps in {minutes:.1f} minutes on {gpu or 'a CPU'}."
+    if rounds := player == "sft" and metrics.get("correct_minutes"):
+        of += (
+            f" Then {rounds:.1f} minutes of rounds on {metrics['correct_rows']:,} wrong answers of its own, "
+            "corrected by the solver, and on other rows. These are the weights after the last round."
+        )
+        return [of]
+    return [f"{of} These are the weights after the last step{said}."]
 
 
 def _stage(run: Path, player: str) -> Path:

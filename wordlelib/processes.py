@@ -75,14 +75,18 @@ def each_done(
     if workers == 1:
         yield from map(work, items)
         return
+    # In a file, for a process that cannot start reads nothing: with more than a pipe holds this one would
+    # wait for it without end.
+    with tempfile.TemporaryDirectory() as folder:
+        packed = Path(folder) / "work.pickle"
+        packed.write_bytes(pickle.dumps(work))
+        yield from _by_processes(packed, items, workers, verb, caller)
+
+
+def _by_processes(packed: Path, items: Iterable[Any], workers: int, verb: str, caller: str) -> Iterator[Any]:
     # Not forked: a notebook's kernel has threads.
     spawn = multiprocessing.get_context("spawn")
     started, waiting = spawn.Event(), deque[Future]()
-    folder = tempfile.TemporaryDirectory()
-    # In a file, for a process that cannot start reads nothing: with more than a pipe holds this one would
-    # wait for it without end.
-    packed = Path(folder.name) / "work.pickle"
-    packed.write_bytes(pickle.dumps(work))
     pool = ProcessPoolExecutor(workers, spawn, _start, (started,))
     try:
         for item in items:
@@ -105,4 +109,3 @@ def each_done(
     finally:
         with _undisturbed():
             pool.shutdown(cancel_futures=True)
-            folder.cleanup()

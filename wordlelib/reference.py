@@ -21,7 +21,7 @@ and a test fails when the two disagree.
 """
 KEPT = (
     *("*/*.ipynb", "*/*.yaml", "*/*.json", "*/*.csv", "*/log.jsonl", "*/games.jsonl*"),
-    *("*/control/log.jsonl", "*/figures/*.svg"),
+    *("*/control/log.jsonl", "*/corrections/*/log.jsonl", "*/figures/*.svg"),
 )
 KEPT_OF_TRIALS = ("config.yaml", "environment.json", "metrics.json", "status.json")
 KEPT_OF_COMPARED = ("card.json", "log.jsonl", "games.jsonl*")
