@@ -144,19 +144,32 @@ def _asked(
     model: Any, tokenizer: Any, source: Data, solver: Solver, config: Any, seed: str, temperature: float
 ) -> Iterator[tuple[Question, str]]:
     """The questions of a round, and what the student answers: to clues, if SFT had some, and in games."""
-    rules, rng, barred = source.rules, random.Random(seed), _barred(source)
     length, at_once = source.longest_completion + 1, AT_ONCE * (config.micro_batch_size or config.batch_size)
     generate = players.transformers_generator(model, tokenizer, length, temperature, at_once)
     if config.rows == "file" and source.card["files"]["sft"]["by_source"].get(clues.SOURCE):
-        words = source.training_words
-        asked = clue_questions(words, rules, PASSES * len(words.answers), seed)
-        ids = players.prompt_ids(tokenizer, [question.prompt for question in asked])
-        written = generate(ids, [rng.getrandbits(32) for _ in ids])
-        yield from zip(asked, tokenizer.batch_decode(written, skip_special_tokens=True), strict=True)
+        yield from _answered_clues(generate, tokenizer, source, seed)
+    yield from _played_states(generate, tokenizer, source, solver, seed)
+
+
+def _answered_clues(
+    generate: players.Generator, tokenizer: Any, source: Data, seed: str
+) -> Iterator[tuple[Question, str]]:
+    words, rng = source.training_words, random.Random(seed)
+    asked = clue_questions(words, source.rules, PASSES * len(words.answers), seed)
+    ids = players.prompt_ids(tokenizer, [question.prompt for question in asked])
+    written = generate(ids, [rng.getrandbits(32) for _ in ids])
+    return zip(asked, tokenizer.batch_decode(written, skip_special_tokens=True), strict=True)
+
+
+def _played_states(
+    generate: players.Generator, tokenizer: Any, source: Data, solver: Solver, seed: str
+) -> Iterator[tuple[Question, str]]:
+    """The distinct states of games with SFT's secrets, up to where training texts may not tell of them."""
+    rules, rng, barred = source.rules, random.Random(seed), _barred(source)
     secrets = rng.sample(source.sft_secrets, min(GAMES, len(source.sft_secrets)))
     player = players.model_player(generate, tokenizer, rules)
     records = evaluate.play_games(player, secrets, solver.words, rules, name=SOURCE, seed=rng.getrandbits(31))
-    met = {}
+    met: dict[History, str] = {}
     for record in records:
         turns = evaluate.history_of(record)
         for n, turn in enumerate(turns):
