@@ -93,7 +93,8 @@ def test_a_failing_cell_stops_the_run_naming_notebook_and_cell_and_marks_the_sta
 def test_case_50_a_kernel_that_kills_itself_after_printing_ends_the_run_and_names_the_cell(
     checkout, out, capfd, last
 ):
-    kill = "import os, signal\nprint('last words', flush=True)\n"
+    # A kernel sends what it began and printed from a thread, which must have a moment for that.
+    kill = "import os, signal, time\nprint('last words', flush=True)\ntime.sleep(1)\n"
     kill += f"os.kill(os.getpid(), {int(signal.SIGKILL)})"
     checkout(*[FINISH] * last, kill)
     assert run(out) == 1
