@@ -311,13 +311,19 @@ def test_a_training_whose_time_is_up_validates_the_weights_that_it_saves(source,
     assert "eval_loss" in validation and validation["step"] == end["step"] < 100
 
 
-def test_a_training_whose_time_is_up_asks_for_a_checkpoint_of_its_end(monkeypatch, tmp_path):
-    """What follows in a stage may be stopped: resumed, it must not train again what no checkpoint had."""
+def begun_by_the_clock(monkeypatch, folder, minutes):
+    """The log of a training that has begun, and the seconds by which it goes."""
     clock = [0.0]
     monkeypatch.setattr(callbacks.time, "monotonic", lambda: clock[0])
-    log = callbacks.StepLog(open_run(tmp_path, SFT), max_minutes=1, guard=callbacks.SkipNonFinite())
+    log = callbacks.StepLog(open_run(folder, SFT), minutes, callbacks.SkipNonFinite())
     state, control = SimpleNamespace(global_step=0, num_input_tokens_seen=0), SimpleNamespace()
     log.on_train_begin(None, state, control)
+    return clock, log, state, control
+
+
+def test_a_training_whose_time_is_up_asks_for_a_checkpoint_of_its_end(monkeypatch, tmp_path):
+    """What follows in a stage may be stopped: resumed, it must not train again what no checkpoint had."""
+    clock, log, state, control = begun_by_the_clock(monkeypatch, tmp_path, 1)
     log.on_step_end(SimpleNamespace(eval_strategy="steps"), state, control)
     assert not vars(control)
     clock[0] = 60.0
@@ -371,11 +377,7 @@ def test_the_learning_rate_falls_to_zero_when_the_minutes_end_first():
 
 def test_the_steps_that_fit_follow_the_pace_and_pass_over_a_slow_step(monkeypatch, tmp_path):
     """A validation, or the compilation of the first step, says nothing about the pace."""
-    clock = [0.0]
-    monkeypatch.setattr(callbacks.time, "monotonic", lambda: clock[0])
-    log = callbacks.StepLog(open_run(tmp_path, SFT), max_minutes=2, guard=callbacks.SkipNonFinite())
-    state, control = SimpleNamespace(global_step=0, num_input_tokens_seen=0), SimpleNamespace()
-    log.on_train_begin(None, state, control)
+    clock, log, state, control = begun_by_the_clock(monkeypatch, tmp_path, 2)
     assert log.steps_in_time(0) == float("inf")
     for step, seconds in enumerate([40.0, *[1.0] * 20, 30.0, *[1.0] * 10], 1):
         clock[0] += seconds

@@ -76,6 +76,12 @@ def prompt(known: Knowledge, rules: Rules) -> list[dict[str, str]]:
     ]
 
 
+def row_without_game(chat: list[dict[str, str]], text: str, source: str) -> dict:
+    """The SFT row of a prompt and what is to be said to it, without a secret."""
+    answer = [{"role": "assistant", "content": text}]
+    return {"prompt": chat, "completion": answer, "secret": "", "history": "[]", "source": source}
+
+
 def clue_rows(
     words: Sequence[str],
     rules: Rules,
@@ -96,10 +102,4 @@ def clue_rows(
         if rejecting and len(fits) <= MOST_LEFT and rng.random() < rejecting:
             wrong = misses(words, table, known, rng, [chosen], real)
         text = completion([chosen], chosen, rules.thinking, wrong)
-        yield {
-            "prompt": prompt(known, rules),
-            "completion": [{"role": "assistant", "content": text}],
-            "secret": "",
-            "history": "[]",
-            "source": SOURCE,
-        }
+        yield row_without_game(prompt(known, rules), text, SOURCE)

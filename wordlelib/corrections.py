@@ -129,13 +129,7 @@ def rows(
     right, mended = [], []
     for question, answer in zip(questions, answers, strict=True):
         text = corrected(question, answer, rules, rng.random() < rejecting, barred)
-        row = {
-            "prompt": question.prompt,
-            "completion": [{"role": "assistant", "content": text}],
-            "secret": "",
-            "history": "[]",
-            "source": SOURCE,
-        }
+        row = clues.row_without_game(question.prompt, text, SOURCE)
         (right if text == answer else mended).append(row)
     return right, mended
 
@@ -187,12 +181,12 @@ def _barred(source: Data) -> frozenset[str]:
     return source.words.dictionary - source.training_words.dictionary
 
 
-def _taught(source: Data, config: Any, n: int, rng: random.Random) -> list[Row]:
-    """Rows of the teacher, `n` of them if there are so many: what SFT trains on by its `rows`."""
-    if config.rows == "tasks":
+def _taught(source: Data, rows: Any, n: int, rng: random.Random) -> list[Row]:
+    """Rows of the teacher, `n` of them if there are so many: of the Dataset `rows`, or, without it, fresh
+    tasks."""
+    if rows is None:
         fresh = SimpleNamespace(rows="tasks", seed=rng.getrandbits(31))
         return list(islice(tasks.sft_rows(source, fresh), n))
-    rows = source.dataset("sft")
     return rows.select(rng.sample(range(len(rows)), min(len(rows), n))).to_list()
 
 
@@ -219,6 +213,7 @@ def correct(model: Any, tokenizer: Any, source: Data, config: Any, run: Run) -> 
     begin, teacher = time.monotonic(), source.card.get("solver_guess", "information")
     solver = solver_for(source.training_words, source.rules, teacher)
     rejecting, barred = source.card.get("rejecting", 0.0), _barred(source)
+    teachers_rows = source.dataset("sft") if config.rows == "file" else None
     shares, trained = [], 0
     for number in range(config.correct_rounds):
         seed = f"corrections/{config.seed}/{number}"
@@ -230,7 +225,7 @@ def correct(model: Any, tokenizer: Any, source: Data, config: Any, run: Run) -> 
         right, mended = (_short_enough(part, tokenizer, config.max_length) for part in (right, mended))
         trained += len(mended)
         kept = rng.sample(right, min(len(right), len(mended)))
-        old = _taught(source, config, 2 * len(mended), rng)
+        old = _taught(source, teachers_rows, 2 * len(mended), rng)
         part = replace(run, dir=run.dir / "corrections" / f"round_{number + 1}", resumed=False)
         shutil.rmtree(part.dir, ignore_errors=True)  # of a stage that was stopped in this round
         part.dir.mkdir(parents=True)
