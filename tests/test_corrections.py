@@ -136,7 +136,9 @@ def test_any_allowed_word_that_fits_a_clue_is_right_where_the_secret_can_be_any(
 def test_states_come_with_the_words_left_and_those_without_any_are_left_out():
     turn = Turn("crane", score("crane", WORDS.answers[7]))
     nothing = (Turn("crane", "BBBBB"), Turn("aeros", "GGGGG"))
-    [question] = corrections.state_questions([(turn,), nothing], SOLVER, random.Random(0), 1, "first")
+    how = (SOLVER, random.Random(0), 1, "first")
+    question = corrections.state_question((turn,), *how)
+    assert corrections.state_question(nothing, *how) is None
     assert question.fits == {word for word in WORDS.answers if is_consistent(word, (turn,))}
     assert question.guess in question.fits and question.named == [question.guess]
 

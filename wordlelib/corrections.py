@@ -70,17 +70,16 @@ def clue_questions(words: Words, rules: Rules, n: int, seed: int | str) -> list[
     return questions
 
 
-def state_questions(
-    histories: Sequence[History], solver: Solver, rng: random.Random, candidates: int, guess_place: str
-) -> list[Question]:
-    """States in which words are left, with the teacher's turn there."""
-    questions = []
-    for history in histories:
-        if len(left := solver.candidates(history)):
-            fits = frozenset(solver.universe[place] for place in left)
-            turn = solver_turn(solver, history, rng, candidates, guess_place=guess_place)
-            questions.append(Question(messages(history, solver.rules), fits, *turn))
-    return questions
+def state_question(
+    history: History, solver: Solver, rng: random.Random, candidates: int, guess_place: str
+) -> Question | None:
+    """A state with the teacher's turn there; None where no word is left."""
+    left = solver.candidates(history)
+    if not len(left):
+        return None
+    fits = frozenset(solver.universe[place] for place in left)
+    turn = solver_turn(solver, history, rng, candidates, guess_place=guess_place)
+    return Question(messages(history, solver.rules), fits, *turn)
 
 
 _TAGS = re.compile("</?(?:think|guess)>")
@@ -172,7 +171,7 @@ def _played_states(
                 break  # what follows shows it
     how = (rng, source.card["candidates"], source.card["guess_place"])
     for history, text in met.items():
-        for question in state_questions([history], solver, *how):
+        if question := state_question(history, solver, *how):
             yield question, text
 
 
