@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordlelib import data
+from wordlelib import clues, data
 from wordlelib.clues import clue, clue_rows, counted, fitting
 from wordlelib.prompts import completion, is_well_formed, messages, parse_guess, system_prompt
 from wordlelib.rules import rules_for
@@ -81,6 +81,20 @@ def test_other_lengths_and_alphabets_have_clues_too():
     assert {parse_guess(row["completion"][0]["content"], 5, "a-zäöüß").guess for row in rows} == set(
         words.answers
     )
+
+
+@pytest.mark.parametrize("universe", ["answers", "allowed"])
+def test_clues_to_sample_answers_to_name_all_words_that_are_right(universe):
+    """Those among which a player looks for the secret."""
+    words = Words(WORDS.answers[::3], WORDS.answers)
+    rules = rules_for(words, universe=universe)
+    rows = clues.states(words, rules, 60, "seed")
+    assert rows == clues.states(words, rules, 60, "seed") != clues.states(words, rules, 60, "other")
+    right = [row["fits"].split() for row in rows]
+    assert all(row["best_guess"] in fits for row, fits in zip(rows, right, strict=True))
+    assert [row["n_candidates"] for row in rows] == list(map(len, right))
+    strange = {word for fits in right for word in fits} - set(words.answers)
+    assert bool(strange) == (universe == "allowed") and strange <= set(words.allowed)
 
 
 @pytest.mark.parametrize("lexicon", ["full", "train"])

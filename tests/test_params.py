@@ -116,6 +116,12 @@ def test_case_31_a_batch_that_is_no_multiple_of_the_group_is_refused_with_a_valu
     assert params.resolve("03_grpo", values | {"batch_size": works})["batch_size"] == works
 
 
+@pytest.mark.parametrize("other", [{"states": "fixed"}, {"states": "tasks"}, {"unit": "game"}])
+def test_clues_without_rounds_of_states_are_refused(other):
+    with pytest.raises(ValueError, match=r"^03_grpo: clues come with the new states of a round"):
+        params.resolve("03_grpo", example("03_grpo", clues=0.5, **other))
+
+
 def test_training_without_any_end_is_refused():
     with pytest.raises(ValueError, match="max_steps and max_minutes are both 0"):
         params.resolve("03_grpo", GRPO | {"max_steps": 0, "max_minutes": 0})

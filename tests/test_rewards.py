@@ -265,6 +265,25 @@ def test_what_each_term_pays_in_one_state():
         assert got == pytest.approx(value), name
 
 
+def test_a_clue_is_won_by_every_word_that_it_fits_and_pays_nothing_further_to_others():
+    """What each term pays where the row says which words fit; rows without it are judged by their history."""
+    texts = [*map(write, ("sheep", "speed", "crane", "zzzzz")), "sheep", ""]
+    expected = {
+        "format": [1, 1, 1, 1, 0.1, 0],
+        "dictionary": [1, 1, 1, 0, 0, 0],
+        "chance": [1 / 2, 1 / 2, 0, 0, 0, 0],
+        **{name: [1, 1, 0, 0, 0, 0] for name in ("greens", "yellows", "greys", "consistent")},
+        **{name: [1, 1, 0, 0, 0, 0] for name in ("win", "early", "speed", "letters")},
+        **{name: [0] * 6 for name in ("repeat", "information", "regret")},
+    }
+    for name, value in expected.items():
+        paid = values(name, texts, history=(), secret="", fits="sheep speed")
+        assert paid == pytest.approx(value), name
+        assert values(name, texts, history=HISTORY, secret="steep", fits="") == values(
+            name, texts, history=HISTORY, secret="steep"
+        )
+
+
 def test_colours_are_paid_apart():
     """Each colour's term falls with the marks of that colour that the guess contradicts."""
     history = (Turn("crane", "GYBBB"),)

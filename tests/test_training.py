@@ -6,10 +6,12 @@ import os
 import shutil
 import socket
 import statistics
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
 import huggingface_hub
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -79,6 +81,7 @@ GRPO = {
     "max_minutes": 0,
     "states": "refreshed",
     "refresh_every": 1,
+    "clues": 0.0,
     "preset": "ours",
     "schedule": "fixed",
     "temperature": 1.0,
@@ -444,6 +447,30 @@ def test_grpo_logs_rewards_and_the_health_of_groups(source, game, tmp_path, stat
         given = sum(source != "policy" for source in sources)
         assert given == (min(len(sources) / 2, len(source.rows("states"))) if states == "mixed" else 0)
     assert metrics["steps"] == 2 and metrics["final_reward"] is not None
+
+
+def test_grpo_practises_clues_beside_states(shipped, tmp_path):
+    """The share that is asked for of each round, half of the rest given; right is every word that fits."""
+    words = sample_words(shipped, 40, seed=1)
+    game, config = Solver(words, rules_for(words)), {"states": "mixed", "clues": 0.5, "batch_size": 64}
+    run = open_run(tmp_path, GRPO | config | {"max_steps": 1})
+    given = [data.state_row(game, (), secret, "given") for secret in words.answers[:9]]
+    tokenizer = models.nano_tokenizer(game.rules)
+    training.grpo(models.nano_model(tokenizer), tokenizer, given, words.answers, game, run.config, run)
+    rows = data.read_jsonl(tmp_path / "states" / "round_0.jsonl")
+    asked = [row for row in rows if row["source"] == "clue"]
+    assert Counter(row["source"] for row in rows) == {"clue": 8, "policy": 4, "given": 4}
+    assert all(row["fits"] for row in asked) and not any(row["fits"] for row in rows if row not in asked)
+    texts = [completion([row["best_guess"]], row["best_guess"]) for row in asked]
+    columns = {name: [row[name] for row in asked] for name in asked[0] if name != "prompt"}
+    functions, weights = rewards.make_reward_functions("ours", game, game.rules)
+    terms = [np.multiply(w, f(completions=texts, **columns)) for f, w in zip(functions, weights, strict=True)]
+    assert sum(terms) == pytest.approx([2.4 + 0.5 / row["n_candidates"] for row in asked])
+
+
+def test_a_game_without_summaries_has_no_clues_to_practise(source, game, tmp_path):
+    with pytest.raises(ValueError, match=r"^03_grpo: clues: clues look like the summary"):
+        train_grpo(source, game, tmp_path, clues=0.5)
 
 
 def test_a_resumed_grpo_sees_the_same_states(source, game, tmp_path):

@@ -15,6 +15,7 @@ from wordlelib.misses import MOST_LEFT, fitting, misses
 from wordlelib.prompts import completion, knowledge_lines, system_prompt
 from wordlelib.rules import Rules
 from wordlelib.solver import letter_table
+from wordlelib.words import Words
 
 SOURCE = "clue"
 GREEN = (0.2, 0.4, 0.6)  # chances of a letter to be known with its place: one of them holds for a clue
@@ -24,11 +25,12 @@ KEPT = 0.3  # share that stays of clues that many words fit: they say too little
 COUNTED = 0.3  # of letters all of whose copies are shown, those that are said to have no further one
 
 
-def require_summary(rules: Rules) -> None:
-    """Raise ValueError unless states end with the summary that clues look like."""
+def require_summary(rules: Rules, name: str = "n_clues") -> None:
+    """Raise ValueError, which begins with the parameter's `name`, unless states end with the summary that
+    clues look like."""
     if rules.game != Rules.game or rules.history != "fresh" or rules.renderer == "symbols":
         raise ValueError(
-            "n_clues: clues look like the summary that ends a state, which only Wordle with history fresh "
+            f"{name}: clues look like the summary that ends a state, which only Wordle with history fresh "
             "and another renderer than symbols has, not "
             f"{rules.game} with {rules.history} and {rules.renderer}"
         )
@@ -103,3 +105,33 @@ def clue_rows(
             wrong = misses(words, table, known, rng, [chosen], real)
         text = completion([chosen], chosen, rules.thinking, wrong)
         yield row_without_game(prompt(known, rules), text, SOURCE)
+
+
+def questions(
+    words: Words, rules: Rules, n: int, seed: int | str
+) -> Iterator[tuple[list[dict[str, str]], list[str], str]]:
+    """`n` clues of answers: the chat, the words that are right, and an answer that it fits.
+
+    Right is what fits of the words among which a player looks for the secret (`Rules.universe`).
+    """
+    rng, allowed = random.Random(seed), rules.universe == "allowed"
+    table = letter_table(words.allowed, rules.length)
+    for known, fits in islice(drawn(words.answers, rules, rng), n):
+        word = rng.choice(fits)
+        right = [words.allowed[i] for i in fitting(table, known)] if allowed else fits
+        yield prompt(known, rules), right, word
+
+
+def states(words: Words, rules: Rules, n: int, seed: int | str) -> list[dict]:
+    """`n` clues as rows that GRPO samples answers to; `fits` holds all words that are right.
+
+    They have the columns of a state, of a game that has no turn and no secret.
+    """
+    return [
+        {
+            **{"prompt": chat, "secret": "", "history": "[]"},
+            **{"n_candidates": len(right), "best_guess": word, "best_bits": 0.0},
+            **{"source": SOURCE, "fits": " ".join(right)},
+        }
+        for chat, right, word in questions(words, rules, n, seed)
+    ]

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 from wordlelib import clues, evaluate, models, players, tasks, training
 from wordlelib.data import Data, Row, write_jsonl
 from wordlelib.game import History
-from wordlelib.misses import MOST_LEFT, fitting
+from wordlelib.misses import MOST_LEFT
 from wordlelib.prompts import completion, is_well_formed, messages, parse_guess, rejected_spans
 from wordlelib.rules import Rules
 from wordlelib.runs import Run
-from wordlelib.solver import Solver, letter_table, solver_for
+from wordlelib.solver import Solver, solver_for
 from wordlelib.teachers import solver_turn
 from wordlelib.thinking import stated_words
 from wordlelib.words import Words, alphabet_letters
@@ -56,18 +56,9 @@ def require_words(config: Any, rules: Rules) -> None:
 
 
 def clue_questions(words: Words, rules: Rules, n: int, seed: int | str) -> list[Question]:
-    """`n` clues of answers (`clues.drawn`), each with one of those that it fits.
-
-    Right is what fits of the words among which a player looks for the secret (`Rules.universe`).
-    """
-    rng, allowed = random.Random(seed), rules.universe == "allowed"
-    table = letter_table(words.allowed, rules.length)
-    questions = []
-    for known, fits in islice(clues.drawn(words.answers, rules, rng), n):
-        word = rng.choice(fits)
-        right = [words.allowed[i] for i in fitting(table, known)] if allowed else fits
-        questions.append(Question(clues.prompt(known, rules), frozenset(right), [word], word))
-    return questions
+    """`n` clues of answers (`clues.questions`), each with one of those that it fits."""
+    asked = clues.questions(words, rules, n, seed)
+    return [Question(chat, frozenset(right), [word], word) for chat, right, word in asked]
 
 
 def state_question(

@@ -305,6 +305,13 @@ PARAMETERS: dict[str, dict[str, Param]] = {
             "file",
         ),
         "refresh_every": Param(int, "steps between new states", "steps", 1),
+        "clues": Param(
+            float,
+            "share of the prompts of refreshed or mixed states that are clues of any word, as in SFT",
+            "",
+            0,
+            1,
+        ),
         "preset": Param(
             str, "reward terms and weights; the last three are faulty on purpose", choices=REWARD_PRESETS
         ),
@@ -368,7 +375,7 @@ BEFORE = {
         **{"game": "", "requests_per_minute": 0, "traces": ""},
     },
     "02_sft": {"rows": "file", "correct_rounds": 0},
-    "03_grpo": {"states_from": ""},
+    "03_grpo": {"states_from": "", "clues": 0.0},
     "04_eval": {"requests_per_minute": 0},
     "05_analysis": {"difference": 5.0},
 }
@@ -454,6 +461,12 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
             raise ValueError(
                 f"{stage}: states_from names states, and with states {values['states']} and unit "
                 f"{values['unit']} none of them is used: set states to fixed or mixed, and unit to turn"
+            )
+        if values["clues"] and (values["states"] not in ("refreshed", "mixed") or values["unit"] == "game"):
+            raise ValueError(
+                f"{stage}: clues come with the new states of a round, which states {values['states']} and "
+                f"unit {values['unit']} do not have: set states to refreshed or mixed and unit to turn, or "
+                "clues to 0"
             )
         batch, group = values["batch_size"], values["group_size"]
         if batch % group:

@@ -1,8 +1,9 @@
 """Rewards: one judgement a completion, named terms, presets whose ranking is checked, schedules.
 
 A row is one guess in one state (`unit: turn`). The columns `history` (always), `secret` (terms in
-`NEED_SECRET` only) and `best_bits` (term `regret` only) come with it, one value a completion; other
-columns and keywords are accepted and not read: candidates are counted anew from the history.
+`NEED_SECRET` only) and `best_bits` (term `regret` only) come with it, one value a completion, and where
+some rows are clues `fits` (`judge_clue`); other columns and keywords are accepted and not read: candidates
+are counted anew from the history.
 Only a well-formed completion is judged further than its form, and only a legal guess further than
 the dictionary. So no malformed text earns anything by the word in it.
 """
@@ -20,7 +21,7 @@ from wordlelib import game, prompts
 from wordlelib.game import History, Turn
 from wordlelib.rules import Rules
 from wordlelib.solver import Solver
-from wordlelib.words import alphabet_letters
+from wordlelib.words import Words, alphabet_letters
 
 Completion = str | list[dict[str, str]]
 Reward = Callable[..., list[float]]
@@ -109,6 +110,30 @@ def make_judge(
         )
 
     return judge
+
+
+def judge_clue(text: str, fits: str, words: Words, rules: Rules) -> Judgement:
+    """The judgement of an answer to a clue; `fits`: all words that it fits, with spaces between.
+
+    A clue is a game of one turn without a past, which each of these words wins.
+    """
+    guess, base = form_of(text, (), rules, None)
+    if guess is None or guess not in words.dictionary:
+        return Judgement(*base, guess)
+    right = guess in fits.split()
+    return Judgement(
+        *base,
+        guess,
+        legal=True,
+        greens=float(right),
+        yellows=float(right),
+        greys=float(right),
+        consistent=right,
+        n_candidates=len(fits.split()),
+        possible=right,
+        won=right,
+        letters=float(right),
+    )
 
 
 def _shares_kept(wrong: game.Violations, turns: History) -> list[float]:
@@ -338,7 +363,11 @@ def make_reward_functions(
     is missing or has another length.
     """
     weights = resolve_preset(preset)["weights"]
-    judge = make_judge(solver, rules)
+    judge_state = make_judge(solver, rules)
+
+    def judge(text: str, fits: str | None, *state: Any) -> Judgement:
+        return judge_clue(text, fits, solver.words, rules) if fits else judge_state(text, *state)
+
     return [_reward_function(name, judge) for name in weights], list(weights.values())
 
 
@@ -363,7 +392,7 @@ def _reward_function(name: str, judge: Callable[..., Judgement]) -> Reward:
     def reward(completions: Sequence[Completion], **columns: Any) -> list[float]:
         rows = [
             _column(name, columns, key, len(completions), key in needed)
-            for key in ("history", "secret", "best_bits")
+            for key in ("fits", "history", "secret", "best_bits")
         ]
         texts = map(text_of, completions)
         return [term.value(judge(*row)) for row in zip(texts, *rows, strict=True)]

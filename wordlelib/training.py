@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from wordlelib import (
     adapters,
+    clues,
     data,
     evaluate,
     export,
@@ -572,7 +573,8 @@ def grpo(
     candidate set. `unit: game`: a row is a secret; the reward is that of the finished game (`rollouts`).
     states: rows, or a function from a row's number to the row (`tasks.states`).
     config: as for `sft`, and unit, group_size, batch_size (completions a step), temperature,
-    max_completion_length, beta, epsilon, and for turns states, refresh_every, preset, schedule.
+    max_completion_length, beta, epsilon, and for turns states, refresh_every, clues, preset,
+    schedule.
     `secrets`: training secrets, which are played. `measure` gets the number of a validation, from 1, every
     `eval_every` steps, and what it returns stands in the log row of that step. Goes on from the last
     checkpoint when `run.resumed`. The best checkpoint won most of its validation games.
@@ -591,6 +593,8 @@ def grpo(
     )
 
     rules = solver.rules
+    if config.clues:
+        clues.require_summary(rules, "03_grpo: clues")
     parts: dict[str, float] = {}
     games: dict[str, float] = {}
     samples: list[str] = []
@@ -605,10 +609,14 @@ def grpo(
         records = evaluate.play_games(player, drawn, solver.words, rules, name="policy", seed=seed)
         games["games_win_rate"] = sum(record["won"] for record in records) / len(records)
         games["games_played"] = len(records)
-        mixed = config.states == "mixed"
-        rows = policy_states(records, solver, _rows_a_round(config) // (1 + mixed), seed)
+        mixed, n = config.states == "mixed", _rows_a_round(config)
+        n_clues = round(config.clues * n)
+        rows = policy_states(records, solver, (n - n_clues) // (1 + mixed), seed)
         if mixed:
             rows += random.Random(seed).sample(list(states), min(len(states), len(rows)))
+        if n_clues:
+            rows = [row | {"fits": ""} for row in rows]
+            rows += clues.states(solver.words, rules, n_clues, seed)
         return rows
 
     def games_once(row: Row) -> Row:
