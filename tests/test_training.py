@@ -465,6 +465,7 @@ def test_grpo_practises_clues_beside_states(shipped, tmp_path):
     columns = {name: [row[name] for row in asked] for name in asked[0] if name != "prompt"}
     functions, weights = rewards.make_reward_functions("ours", game, game.rules)
     terms = [np.multiply(w, f(completions=texts, **columns)) for f, w in zip(functions, weights, strict=True)]
+    assert 0 <= runs.read_log(tmp_path / "log.jsonl")[0]["clues_right"] <= 1
     assert sum(terms) == pytest.approx([2.4 + 0.5 / row["n_candidates"] for row in asked])
 
 

@@ -541,16 +541,23 @@ def _whole_games(
 def _group_health(group_size: int, solver: Solver, samples: list[str]) -> Callable[..., list[float]]:
     """A reward function that logs `completion_statistics` on the way; its value is 1 for a well-formed text.
 
-    It leaves some of the texts in `samples`, each of another group.
+    Where there are clues among the rows, it logs `clues_right`, the share that is answered with a word that
+    fits. It leaves some of the texts in `samples`, each of another group.
 
     Of a game, one turn stands for all.
     """
     rules = solver.rules
 
+    def guess(text: str) -> str | None:
+        return parse_guess(text, rules.length, rules.alphabet).guess
+
     def group_health(completions: Sequence[Any], **columns: Any) -> list[float]:
         texts = columns.get("text") or [rewards.text_of(completion) for completion in completions]
         for name, value in completion_statistics(texts, group_size, solver).items():
             columns["log_metric"](name, value)
+        answered = zip(texts, columns.get("fits") or [""] * len(texts), strict=True)
+        if right := [guess(text) in fits.split() for text, fits in answered if fits]:
+            columns["log_metric"]("clues_right", statistics.mean(right))
         samples[:] = [text[: evaluate.SAMPLE_LENGTH] for text in texts[::group_size][: evaluate.SAMPLES]]
         return [float(is_well_formed(text, rules.length, rules.alphabet)) for text in texts]
 
