@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -36,6 +37,14 @@ def test_two_workers_take_a_card_each_and_no_more_workers_than_cards(tmp_path, m
     for workers, on_ray in ((0, False), (2, True)):
         with pytest.raises(ValueError, match="--"):
             sweeps._executor(workers, on_ray)
+
+
+def test_a_card_that_is_named_several_times_takes_as_many_trials(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,4,4")
+    three = threading.Barrier(3, timeout=30)  # passed by three at once alone
+    monkeypatch.setattr(sweeps, "apart", lambda job, environment, stop: str(three.wait()))
+    jobs = [sweeps.Job(str(k), str(tmp_path), {}, {}) for k in range(3)]
+    assert {place for _, place in sweeps._workers(3)(jobs)} == {"0", "1", "2"}
 
 
 @pytest.fixture

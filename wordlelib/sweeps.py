@@ -306,7 +306,7 @@ def _workers(number: int) -> Executor:
     if cards and number > len(cards):
         raise ValueError(
             f"--workers {number}: a trial takes a whole GPU, and here are {len(cards)}; use --workers "
-            f"{len(cards)}"
+            f"{len(cards)}, or name a GPU several times in CUDA_VISIBLE_DEVICES for its trials to share it"
         )
     free: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     for place in range(number):
@@ -337,7 +337,7 @@ def _workers(number: int) -> Executor:
 
 
 def gpus() -> list[str]:
-    """The NVIDIA GPUs that may be used here, as `CUDA_VISIBLE_DEVICES` names them."""
+    """The NVIDIA GPUs that may be used here, as `CUDA_VISIBLE_DEVICES` names them, one as often as there."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         visible = runs.output_of("nvidia-smi", "--query-gpu=index", "--format=csv,noheader") or ""
