@@ -329,11 +329,9 @@ def existing(name: str | Path) -> str:
     return text
 
 
-PLAYED_SEQUENCES = 1024  # generated side by side, of games
-ENGINE_SEQUENCES = 512  # and in training: a step's completions in one wave
-# Numbers of sequences for which an engine in training prepares itself; each costs half a second at the start,
-# and by itself vLLM takes over fifty.
-GRAPH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+ENGINE_SEQUENCES = 512  # generated side by side: a step's completions in one wave
+# Numbers of sequences for which an engine prepares itself; each costs half a second at the start.
+GRAPH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 768, 1024]
 LINEAR_LAYERS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 ENGINE_QUIET = {"VLLM_LOGGING_LEVEL": "ERROR", "TQDM_DISABLE": "1"}  # hundreds of lines a start
@@ -425,7 +423,7 @@ def _load_unsloth(name: str | Path, rules: Rules, config: Any, engine_memory: fl
         "gpu_memory_utilization": engine_memory,
         "max_lora_rank": engine_rank(config.lora_rank),
         "max_num_seqs": ENGINE_SEQUENCES,
-        "compilation_config": {"cudagraph_capture_sizes": GRAPH_SIZES},
+        "compilation_config": _graphs(ENGINE_SEQUENCES),
     }
     with _starting_engine(engine_memory) if engine_memory else nullcontext():
         model, _ = FastLanguageModel.from_pretrained(
@@ -526,8 +524,7 @@ def load_engine(base: str, rank: int, memory: float, max_length: int) -> Any:
     """A vLLM engine with the weights of `base`, ready for adapters up to `rank` (0 for none).
 
     It takes the share `memory` of the GPU, in a process of its own, until `stop_engine`. max_length:
-    tokens of the longest prompt and completion together. It compiles and captures nothing: games that are
-    played side by side take less time than that.
+    tokens of the longest prompt and completion together.
     """
     from vllm import LLM
 
@@ -537,11 +534,16 @@ def load_engine(base: str, rank: int, memory: float, max_length: int) -> Any:
             dtype="bfloat16",
             gpu_memory_utilization=memory,
             max_model_len=max_length,
-            max_num_seqs=PLAYED_SEQUENCES,
-            enforce_eager=True,
+            max_num_seqs=GRAPH_SIZES[-1],
+            compilation_config=_graphs(GRAPH_SIZES[-1]),
             enable_lora=rank > 0,
             **({"max_lora_rank": engine_rank(rank)} if rank else {}),
         )
+
+
+def _graphs(most: int) -> dict[str, list[int]]:
+    """vLLM's setting of the batch sizes, up to `most`, that it captures; by itself it takes over fifty."""
+    return {"cudagraph_capture_sizes": [size for size in GRAPH_SIZES if size <= most]}
 
 
 def first_line(error: Exception) -> str:
