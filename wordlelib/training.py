@@ -6,11 +6,13 @@ tokens of play, states that follow the policy, plain warnings, and a stop before
 
 import copy
 import os
+import pickle
 import random
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -100,17 +102,24 @@ def tokenize(rows: Sequence[Row], tokenizer: Any, max_length: int) -> list[dict[
     return tokenized
 
 
+@lru_cache(maxsize=1)
+def _unpacked(tokenizer: bytes) -> Any:
+    return pickle.loads(tokenizer)
+
+
 def tokenized_dataset(rows: Any, tokenizer: Any, max_length: int) -> Any:
     """`tokenize` of a list or a `datasets.Dataset` as a Dataset; many rows are shared out among cores."""
     from datasets import Dataset
 
     columns = ["prompt", "completion", "secret"]
+    # `datasets` would send the tokenizer, a second of work, to each process anew; bytes cost it nothing.
+    packed = pickle.dumps(tokenizer)
 
     def tokenize_batch(batch: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
         parts = [
             dict(zip(columns, values, strict=True)) for values in zip(*map(batch.get, columns), strict=True)
         ]
-        return _columns(tokenize(parts, tokenizer, max_length))
+        return _columns(tokenize(parts, _unpacked(packed), max_length))
 
     if not isinstance(rows, Dataset):
         rows = Dataset.from_list([{name: row[name] for name in columns} for row in rows])
