@@ -284,6 +284,16 @@ def test_a_clue_is_won_by_every_word_that_it_fits_and_pays_nothing_further_to_ot
         )
 
 
+def test_a_wrong_word_that_its_own_thinking_rejects_counts_as_made_before():
+    """In a state and in a clue; a word that fits is right, whatever was said of it."""
+    words = [SOLVER.consistent_words(HISTORY)[0], "pound"]
+    texts = [prompts.completion([word], word, rejected=["stone", word]) for word in words]
+    state, clue = {"history": HISTORY, "secret": "steep"}, {"history": (), "secret": "", "fits": words[0]}
+    for columns in (state, clue):
+        assert values("repeat", texts, **columns) == [0, -1]
+        assert values("repeat", [write(word) for word in words], **columns) == [0, 0]
+
+
 def test_colours_are_paid_apart():
     """Each colour's term falls with the marks of that colour that the guess contradicts."""
     history = (Turn("crane", "GYBBB"),)

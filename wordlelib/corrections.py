@@ -21,7 +21,7 @@ from wordlelib import clues, evaluate, models, players, tasks, training
 from wordlelib.data import Data, Row, write_jsonl
 from wordlelib.game import History
 from wordlelib.misses import MOST_LEFT
-from wordlelib.prompts import completion, is_well_formed, messages, parse_guess, rejected_spans
+from wordlelib.prompts import completion, is_well_formed, messages, parse_guess, rejected_words
 from wordlelib.rules import Rules
 from wordlelib.runs import Run
 from wordlelib.solver import Solver, solver_for
@@ -91,7 +91,7 @@ def corrected(
     word: one that training texts may not name. rejects: whether wrong words of its own come first and are
     rejected, where few are left.
     """
-    rejected = [answer[start:stop].replace(" ", "").lower() for start, stop in rejected_spans(answer)]
+    rejected = rejected_words(answer)
     guess = parse_guess(answer, rules.length, rules.alphabet).guess
     faulty = question.fits.intersection(rejected) or names(answer, barred, rules.length)
     if guess in question.fits and not faulty and is_well_formed(answer, rules.length, rules.alphabet):

@@ -116,6 +116,11 @@ def rejected_spans(text: str) -> list[tuple[int, int]]:
     return [found.span(1) for found in _REJECTED.finditer(text)]
 
 
+def rejected_words(text: str) -> list[str]:
+    """The words that the thinking of a completion rejects, in its order, as they would be guessed."""
+    return [text[start:stop].replace(" ", "").lower() for start, stop in rejected_spans(text)]
+
+
 ASKED_THINKING = {"spelled": "words that fit, spelled out", "words": "words that fit", "none": ""}
 
 

@@ -97,7 +97,7 @@ def make_judge(
             *base,
             guess,
             legal=True,
-            repeated=any(turn.guess == guess for turn in turns),
+            repeated=_again(guess, turns, text, consistent),
             greens=greens,
             yellows=yellows,
             greys=greys,
@@ -110,6 +110,11 @@ def make_judge(
         )
 
     return judge
+
+
+def _again(guess: str, turns: History, text: str, right: bool) -> bool:
+    """Whether a guess was made before, or is one that its own thinking rejects, and rightly."""
+    return any(turn.guess == guess for turn in turns) or (not right and guess in prompts.rejected_words(text))
 
 
 def judge_clue(text: str, fits: str, words: Words, rules: Rules) -> Judgement:
@@ -125,6 +130,7 @@ def judge_clue(text: str, fits: str, words: Words, rules: Rules) -> Judgement:
         *base,
         guess,
         legal=True,
+        repeated=_again(guess, (), text, right),
         greens=float(right),
         yellows=float(right),
         greys=float(right),
@@ -194,7 +200,12 @@ TERMS: dict[str, Term] = {
     "dictionary": Term(
         0, 1, "1 for a legal guess: a word, in hard mode also a permitted one", lambda j: float(j.legal)
     ),
-    "repeat": Term(-1, 0, "-1 for a legal guess made before", lambda j: -1.0 if j.repeated else 0.0),
+    "repeat": Term(
+        -1,
+        0,
+        "-1 for a legal guess made before or rightly rejected before it",
+        lambda j: -1.0 if j.repeated else 0.0,
+    ),
     "greens": Term(0, 1, "share of the green marks so far that the guess keeps", lambda j: j.greens),
     "yellows": Term(0, 1, "the same of yellow marks", lambda j: j.yellows),
     "greys": Term(0, 1, "the same of grey marks", lambda j: j.greys),
@@ -236,8 +247,9 @@ KINDS = ("ideal", "legal", "inconsistent", "repeated", "nonword", "malformed", "
 # ours: for any two guesses in one state, not only on average, every step of the ladder holds.
 # The least consistent guess gets 1 + 0.5 + 0.3 + 0.6 = 2.4, the best inconsistent one less than
 # 1 + 0.5 + 0.3 + 0.5 = 2.3; a repeated one (0 bits) at most 1 + 0.5 + 0.3 - 0.4 = 1.4 and at
-# least 1.1; a non-word 1; malformed 0.1 or 0.2. It never looks at the secret: the chance to win
-# is the expected win, with less noise. Range 0 to 3.4.
+# least 1.1; a non-word 1; malformed 0.1 or 0.2. A wrong word that its own thinking rejects gets 0.4 less than
+# it would otherwise, at least 1.1. It never looks at the secret: the chance to win is the expected win, with
+# less noise. Range 0 to 3.4.
 # predibase: after the public description of Predibase's Wordle rewards (format 1.0 with half of it
 # for the dictionary, use of feedback 0.5, value as information gain 0.3), in this project's terms, so
 # the values are not theirs. An inconsistent guess may win by its information.
