@@ -509,6 +509,8 @@ def _turns(
     play: Callable[[int], Any],
 ) -> Task:
     """`unit: turn`: a row is a state, and the reward judges its guess against the exact candidate set."""
+    if config.clues:
+        clues.require_summary(solver.rules, "03_grpo: clues")
     functions, _ = rewards.make_reward_functions(config.preset, solver, solver.rules)
     schedule = rewards.make_schedule(config.schedule, config.preset)
     if callable(states):
@@ -609,8 +611,6 @@ def grpo(
     )
 
     rules = solver.rules
-    if config.clues:
-        clues.require_summary(rules, "03_grpo: clues")
     parts: dict[str, float] = {}
     games: dict[str, float] = {}
     samples: list[str] = []
