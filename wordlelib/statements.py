@@ -46,7 +46,9 @@ _LETTER = rf"(?<!\b[^\W\d_] ){_ALONE}"
 
 
 def _list(letter: str, separator: str) -> str:
-    return rf"{letter}(?:(?:{separator}){letter}){{0,25}}+"
+    # To its end or not at all: a possessive quantifier says so, and Python before 3.11.5 matches it wrongly.
+    further = rf"(?:{separator}){letter}"
+    return rf"{letter}(?:{further}){{0,25}}(?!{further})"
 
 
 _ALL_OF = _list(_LETTER, r" ?, ?and | ?[,&] ?| and ")
