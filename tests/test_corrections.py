@@ -11,7 +11,7 @@ from wordlelib import clues, corrections, data, models, runs, training
 from wordlelib.corrections import Question, corrected
 from wordlelib.game import Turn, is_consistent, score
 from wordlelib.misses import MOST_LEFT
-from wordlelib.prompts import completion, is_well_formed, parse_guess, rejected_spans
+from wordlelib.prompts import completion, is_well_formed, parse_guess, rejected_words
 from wordlelib.rules import rules_for
 from wordlelib.solver import Solver
 from wordlelib.thinking import stated_words
@@ -41,10 +41,6 @@ def source(tmp_path_factory):
     how["count_tokens"] = models.token_counter(models.nano_tokenizer(RULES))
     data.build(folder, RULES, SPLIT, source=SOURCE, **counts, **how)
     return data.load(folder)
-
-
-def rejected(text):
-    return [text[start:stop].replace(" ", "").lower() for start, stop in rejected_spans(text)]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +91,7 @@ def test_whatever_a_student_writes_what_it_learns_is_right(text):
     learned = corrected(BEARD, text, RULES, True)
     assert is_well_formed(learned) and parse_guess(learned).guess in BEARD.fits
     if learned != text:
-        assert BEARD.fits.isdisjoint(rejected(learned)) and len(rejected(learned)) <= 3
+        assert BEARD.fits.isdisjoint(rejected_words(learned)) and len(rejected_words(learned)) <= 3
 
 
 def test_barred_words_are_neither_kept_nor_rejected():
@@ -193,7 +189,7 @@ def test_each_round_trains_on_all_mistakes_and_rows_of_the_teacher(source, tmp_p
         assert config.max_steps == -(-len(rows) // 8) and config.learning_rate == pytest.approx(4e-4)
         assert config.max_minutes == config.save_minutes == config.max_memory_gb == 0
         texts = [row["completion"][0]["content"] for row in own]
-        assert 0.2 < sum("zzzzz" in "".join(rejected(text)) for text in texts) / len(texts) < 0.8
+        assert 0.2 < sum("zzzzz" in "".join(rejected_words(text)) for text in texts) / len(texts) < 0.8
         assert all(stated_words(text) == [parse_guess(text).guess] for text in texts)
     assert metrics["correct_rows"] == wrong
 

@@ -12,7 +12,7 @@ from wordlelib import data, models, tasks, training
 from wordlelib.clues import clue_rows
 from wordlelib.game import Turn, decode_history, is_consistent, knowledge, score
 from wordlelib.misses import MOST_LEFT, fitting, misses
-from wordlelib.prompts import completion, is_well_formed, parse_guess, rejected_spans
+from wordlelib.prompts import completion, is_well_formed, parse_guess, rejected_spans, rejected_words
 from wordlelib.rules import rules_for
 from wordlelib.solver import Solver, letter_table
 from wordlelib.teachers import STUDENT_MIX, make_states
@@ -24,10 +24,6 @@ WORDS = sample_words(SHIPPED, 150, seed=3)
 RULES = rules_for(WORDS, renderer="facts")
 SPLIT = split_secrets(WORDS, test=40, val=10)
 SOLVER = Solver(WORDS, RULES)
-
-
-def rejected(text):
-    return [text[start:stop].replace(" ", "").lower() for start, stop in rejected_spans(text)]
 
 
 def rows(rejecting, n=300, candidates=1):
@@ -71,7 +67,7 @@ def test_with_one_word_left_what_is_rejected_does_not_fit():
     for row in rows(1.0, 600):
         history, text = decode_history(row["history"]), row["completion"][0]["content"]
         left = [SOLVER.universe[n] for n in SOLVER.candidates(history)]
-        for word in rejected(text):
+        for word in rejected_words(text):
             kind = "past" if word in {turn.guess for turn in history} else "other" if word in left else "near"
             kinds[kind if word in SHIPPED.dictionary or kind == "past" else "invented"] += 1
             assert len(left) > 1 or word not in left
@@ -81,19 +77,19 @@ def test_with_one_word_left_what_is_rejected_does_not_fit():
 def test_no_word_is_named_that_was_rejected():
     for row in rows(1.0, candidates=3):
         text = row["completion"][0]["content"]
-        assert set(rejected(text)).isdisjoint(stated_words(text))
+        assert set(rejected_words(text)).isdisjoint(stated_words(text))
 
 
 def test_no_word_of_the_list_is_invented_where_no_others_are_known():
     """Nor is one that is named, though nothing fits: without other `real` words those of the list count."""
     for row in clue_rows(WORDS.answers, RULES, 400, 0, 1.0):
         text = row["completion"][0]["content"]
-        assert set(rejected(text)).isdisjoint(stated_words(text))
+        assert set(rejected_words(text)).isdisjoint(stated_words(text))
     history = (Turn("crane", "BBBBB"), Turn(WORDS.answers[0], "BBBBB"), Turn("aeros", "GGGGG"))
     assert not len(SOLVER.candidates(history))
     for seed in range(100):
         text = data.sft_row(SOLVER, history, "", "", random.Random(seed), rejecting=1.0)["completion"]
-        assert set(rejected(text[0]["content"])).isdisjoint(stated_words(text[0]["content"]))
+        assert set(rejected_words(text[0]["content"])).isdisjoint(stated_words(text[0]["content"]))
 
 
 def test_a_list_of_one_word_has_nothing_to_reject():
@@ -110,10 +106,10 @@ def test_rows_with_few_words_left_reject_some_and_then_guess_as_they_would():
         history, text = decode_history(row["history"]), row["completion"][0]["content"]
         guess = parse_guess(text).guess
         assert is_well_formed(text) and is_consistent(guess, history)
-        assert bool(rejected(text)) == (len(SOLVER.candidates(history)) <= MOST_LEFT)
+        assert bool(rejected_words(text)) == (len(SOLVER.candidates(history)) <= MOST_LEFT)
         assert stated_words(text) == [guess]  # rejected words are not stated
     assert [row["prompt"] for row in plain] == [row["prompt"] for row in checked]
-    assert not any(rejected(row["completion"][0]["content"]) for row in plain)
+    assert not any(rejected_words(row["completion"][0]["content"]) for row in plain)
 
 
 def test_clues_reject_words_too():
@@ -121,7 +117,7 @@ def test_clues_reject_words_too():
         row["completion"][0]["content"]
         for row in clue_rows(WORDS.answers, RULES, 200, 0, 0.5, SHIPPED.dictionary)
     ]
-    assert 40 < sum(bool(rejected(text)) for text in texts) < 160
+    assert 40 < sum(bool(rejected_words(text)) for text in texts) < 160
     assert all(is_well_formed(text) for text in texts)
 
 
@@ -129,12 +125,12 @@ def test_rejected_words_are_read_as_they_are_written():
     text = completion(["beard"], "beard", "spelled", ["weard", "bears"])
     assert text == "<think>W E A R D no; B E A R S no; B E A R D</think><guess>beard</guess>"
     for read in (text, text.removeprefix("<think>")):  # which a prompt may end with
-        assert rejected(read) == ["weard", "bears"] and stated_words(read) == ["beard"]
+        assert rejected_words(read) == ["weard", "bears"] and stated_words(read) == ["beard"]
 
 
 @pytest.mark.parametrize("thinking", ["a vowel; certainly no; oh no", "is it A B? no", "A no; B E A R D"])
 def test_what_others_write_is_not_taken_for_rejected_words(thinking):
-    assert not rejected(f"<think>{thinking}</think><guess>beard</guess>")
+    assert not rejected_words(f"<think>{thinking}</think><guess>beard</guess>")
 
 
 @given(text=st.text("no; <think></think>ABab", max_size=60))
@@ -146,7 +142,7 @@ def test_reading_rejected_words_is_total(text):
 def test_rejected_words_carry_no_loss():
     """They are to be refused, not named: the label of every token is kept but those of their letters."""
     tokenizer = models.nano_tokenizer(RULES)
-    row = next(row for row in rows(1.0) if len(rejected(row["completion"][0]["content"])) == 3)
+    row = next(row for row in rows(1.0) if len(rejected_words(row["completion"][0]["content"])) == 3)
     [tokens] = training.tokenize([row], tokenizer, 400)
     text = row["completion"][0]["content"]
     shown = training.check_labels(row, tokens, tokenizer)
@@ -172,11 +168,11 @@ def test_no_word_that_may_not_be_named_is_rejected(tmp_path, lexicon):
     )
     made = data.load(tmp_path)
     texts = [row["completion"][0]["content"] for row in made.rows("sft")]
-    named = {word for text in texts for word in rejected(text)}
+    named = {word for text in texts for word in rejected_words(text)}
     assert card["rejecting"] == 1.0 and named
     assert (lexicon == "train") == named.isdisjoint(SPLIT.test)
     task = tasks.make_row(number=1, **tasks._of(made, 0, made.sft_secrets))
-    assert rejected(task["completion"][0]["content"]) or len(json.loads(task["history"])) < 2
+    assert rejected_words(task["completion"][0]["content"]) or len(json.loads(task["history"])) < 2
 
 
 def test_rejecting_needs_a_thinking_that_names_words(tmp_path):

@@ -377,8 +377,12 @@ def make_reward_functions(
     weights = resolve_preset(preset)["weights"]
     judge_state = make_judge(solver, rules)
 
+    @lru_cache(maxsize=16_384)  # as states are remembered
+    def judge_answer(text: str, fits: str) -> Judgement:
+        return judge_clue(text, fits, solver.words, rules)
+
     def judge(text: str, fits: str | None, *state: Any) -> Judgement:
-        return judge_clue(text, fits, solver.words, rules) if fits else judge_state(text, *state)
+        return judge_answer(text, fits) if fits else judge_state(text, *state)
 
     return [_reward_function(name, judge) for name in weights], list(weights.values())
 
