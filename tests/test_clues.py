@@ -88,13 +88,53 @@ def test_clues_to_sample_answers_to_name_all_words_that_are_right(universe):
     """Those among which a player looks for the secret."""
     words = Words(WORDS.answers[::3], WORDS.answers)
     rules = rules_for(words, universe=universe)
-    rows = clues.states(words, rules, 60, "seed")
-    assert rows == clues.states(words, rules, 60, "seed") != clues.states(words, rules, 60, "other")
+    asked = [list(clues.questions(words, rules, 60, seed)) for seed in ("seed", "seed", "other")]
+    assert asked[0] == asked[1] != asked[2]
+    rows = [clues.state(clue, rules) for clue in asked[0]]
     right = [row["fits"].split() for row in rows]
     assert all(row["best_guess"] in fits for row, fits in zip(rows, right, strict=True))
     assert [row["n_candidates"] for row in rows] == list(map(len, right))
     strange = {word for fits in right for word in fits} - set(words.answers)
     assert bool(strange) == (universe == "allowed") and strange <= set(words.allowed)
+
+
+@pytest.mark.parametrize("renderer", ["words", "both", "facts"])
+def test_a_clue_is_asked_again_after_an_answer_that_is_no_word(renderer):
+    """What was tried stands there as it does in a state; any other answer asks nothing more."""
+    rules = rules_for(WORDS, renderer=renderer)
+    clue = next(clues.questions(WORDS, rules, 1, 0))
+    for text in ("", "crane", completion(["cranes"], "cranes"), completion([clue.word], clue.word)):
+        assert clues.again(clue, text, WORDS, rules) is None
+    once = clues.again(clue, completion(["zzzzz"], "zzzzz"), WORDS, rules)
+    assert clues.again(once, completion(["zzzzz"], "zzzzz"), WORDS, rules) is None
+    twice = clues.again(once, completion(["qqqqq"], "qqqqq"), WORDS, rules)
+    assert once.right == twice.right == clue.right and [turn.guess for turn in twice.tries] == [
+        "zzzzz",
+        "qqqqq",
+    ]
+    state = messages(twice.tries, rules)[1]["content"].split("\n")[1:]
+    shown = [line for line in state if "Z Z Z Z Z" in line or "ZZZZZ" in line or "QQQQQ" in line]
+    lines = clues.prompt(twice.known, rules, twice.tries)[1]["content"].split("\n")
+    assert shown and set(shown) < set(lines)
+    assert set(lines) - set(shown) == set(clues.prompt(clue.known, rules)[1]["content"].split("\n"))
+
+
+@given(answered=st.lists(st.sampled_from(["right", "wrong", "no word", ""]), max_size=9))
+def test_clues_that_are_missed_come_first_and_none_is_lost(answered):
+    asked = list(clues.questions(WORDS, RULES, len(answered), 1))
+    say = {"wrong": "zonal", "no word": "zzzzz"}
+    texts = [
+        how and completion([word := say.get(how, clue.word)], word)
+        for how, clue in zip(answered, asked, strict=True)
+    ]
+    ordered = clues.missed_first(asked, texts, WORDS, RULES)
+    missed = [clue for clue, how in zip(asked, answered, strict=True) if how != "right"]
+    more = answered.count("no word") + (answered.count("wrong") if "zonal" not in WORDS.dictionary else 0)
+    fresh = [clue for clue in ordered if not clue.tries]
+    assert len(ordered) == len(asked) + more and fresh[: len(missed)] == missed
+    assert sorted(clue.word for clue in fresh) == sorted(clue.word for clue in asked)
+    assert all(clue.tries for clue in ordered if clue not in asked)
+    assert all(clue in missed for clue in ordered[: len(missed) + more] if not clue.tries)
 
 
 @pytest.mark.parametrize("lexicon", ["full", "train"])

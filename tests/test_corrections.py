@@ -107,9 +107,12 @@ def test_barred_words_are_neither_kept_nor_rejected():
     assert corrected(BEARD, answer, RULES, True, {"weard", "guess", "think"}) == answer
 
 
+def clue_questions(words, rules):
+    return [corrections.clue_question(clue, rules) for clue in clues.questions(words, rules, 80, 5)]
+
+
 def test_clues_come_with_all_words_that_they_fit():
-    asked = corrections.clue_questions(WORDS, RULES, 80, 5)
-    assert asked == corrections.clue_questions(WORDS, RULES, 80, 5)
+    asked = clue_questions(WORDS, RULES)
     assert len({question.guess for question in asked}) > 20
     for question in asked:
         assert question.guess in question.fits and question.named == [question.guess]
@@ -120,7 +123,7 @@ def test_any_allowed_word_that_fits_a_clue_is_right_where_the_secret_can_be_any(
     """Games of such rules count it among the words left, and none that fits may be rejected."""
     words = Words(WORDS.answers[::2], WORDS.answers)
     rules = {universe: rules_for(words, renderer="facts", universe=universe) for universe in UNIVERSES}
-    asked = {name: corrections.clue_questions(words, of, 80, 5) for name, of in rules.items()}
+    asked = {name: clue_questions(words, of) for name, of in rules.items()}
     wider = 0
     for narrow, wide in zip(asked["answers"], asked["allowed"], strict=True):
         assert narrow.prompt == wide.prompt and narrow.fits <= set(words.answers)
@@ -206,6 +209,16 @@ def test_games_are_played_with_the_secrets_of_sft_alone(source, tmp_path, monkey
     monkeypatch.setattr(corrections.evaluate, "play_games", play_games)
     trained(source, tmp_path, monkeypatch, "")
     assert played == [set(source.split.train) - set(source.grpo_secrets)] * 2 and len(played[0]) == 35
+
+
+def test_a_clue_is_asked_again_after_a_non_word(source, tmp_path, monkeypatch):
+    """So that a student that repeats it is told what else to say."""
+    rounds, _ = trained(source, tmp_path, monkeypatch, completion(["zzzzz"], "zzzzz"), correct_rounds=1)
+    [(rows, *_)] = rounds
+    asked = [row["prompt"][-1]["content"] for row in rows if row["source"] == corrections.SOURCE]
+    first = [text for text in asked if not text.startswith("Turn ") and "Not words" not in text]
+    again = [text for text in asked if not text.startswith("Turn ") and "Not words" in text]
+    assert sorted(again) == sorted(f"{text}\nNot words: Z Z Z Z Z" for text in first) and len(first) == 60
 
 
 def test_clues_are_asked_only_if_sft_had_some(source, tmp_path, monkeypatch):

@@ -122,6 +122,11 @@ def test_clues_without_rounds_of_states_are_refused(other):
         params.resolve("03_grpo", example("03_grpo", clues=0.5, **other))
 
 
+def test_asking_for_clues_without_any_is_refused():
+    with pytest.raises(ValueError, match=r"^03_grpo: clues_asked asks for clues, but clues is 0"):
+        params.resolve("03_grpo", example("03_grpo", clues_asked=4))
+
+
 def test_training_without_any_end_is_refused():
     with pytest.raises(ValueError, match="max_steps and max_minutes are both 0"):
         params.resolve("03_grpo", GRPO | {"max_steps": 0, "max_minutes": 0})

@@ -19,7 +19,7 @@ import trl
 
 from wordlelib import callbacks, data, evaluate, models, players, rewards, runs, tasks, trackers, training
 from wordlelib.callbacks import SkipNonFinite
-from wordlelib.game import Turn, encode_history, score
+from wordlelib.game import Turn, decode_history, encode_history, score
 from wordlelib.prompts import completion, messages
 from wordlelib.rules import rules_for
 from wordlelib.solver import Solver
@@ -81,7 +81,7 @@ GRPO = {
     "max_minutes": 0,
     "states": "refreshed",
     "refresh_every": 1,
-    "clues": 0.0,
+    **{"clues": 0.0, "clues_asked": 1},
     "preset": "ours",
     "schedule": "fixed",
     "temperature": 1.0,
@@ -467,6 +467,34 @@ def test_grpo_practises_clues_beside_states(shipped, tmp_path):
     terms = [np.multiply(w, f(completions=texts, **columns)) for f, w in zip(functions, weights, strict=True)]
     assert 0 <= runs.read_log(tmp_path / "log.jsonl")[0]["clues_right"] <= 1
     assert sum(terms) == pytest.approx([2.4 + 0.5 / row["n_candidates"] for row in asked])
+
+
+def test_grpo_practises_the_clues_that_the_policy_gets_wrong(shipped, tmp_path, monkeypatch):
+    """It is asked more than are used; after a non-word the clue comes once more with that shown."""
+    words = sample_words(shipped, 40, seed=1)
+    game, config = Solver(words, rules_for(words, renderer="facts")), {"states": "mixed", "clues": 0.5}
+    run = open_run(tmp_path, GRPO | config | {"clues_asked": 3, "batch_size": 64, "max_steps": 1})
+    asked = []
+
+    def answers(generate, tokenizer, chats, seeds):
+        asked.append(chats)
+        assert len(set(seeds)) == len(chats) == 24
+        others = [["think", "zzzzz"][n] if n < 2 else words.answers[0] for n in range(len(chats))]
+        return [completion([word], word) for word in others]
+
+    monkeypatch.setattr(training.players, "answers", answers)
+    given = [data.state_row(game, (), secret, "given") for secret in words.answers[:9]]
+    tokenizer = models.nano_tokenizer(game.rules)
+    training.grpo(models.nano_model(tokenizer), tokenizer, given, words.answers, game, run.config, run)
+    [chats] = asked
+    used = [row for row in data.read_jsonl(tmp_path / "states" / "round_0.jsonl") if row["source"] == "clue"]
+    shown = {row["prompt"][1]["content"]: decode_history(row["history"]) for row in used}
+    tried = {text: history for text, history in shown.items() if history}
+    assert len(used) == 8 and {word for [[word, *_]] in tried.values()} <= {"think", "zzzzz"}
+    assert (Turn("zzzzz", None, "ok", "not_a_word"),) in tried.values()
+    first = f"{chats[1][1]['content']}\nNot words: Z Z Z Z Z"
+    assert first in tried and chats[1][1]["content"] in shown
+    assert all(words.answers[0] not in row["fits"].split() for row in used)
 
 
 def test_a_game_without_summaries_has_no_clues_to_practise(source, game, tmp_path):

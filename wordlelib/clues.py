@@ -9,10 +9,11 @@ import random
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
-from wordlelib.game import Knowledge
+from wordlelib.game import History, Knowledge, Turn, encode_history
 from wordlelib.misses import MOST_LEFT, fitting, misses
-from wordlelib.prompts import completion, knowledge_lines, system_prompt
+from wordlelib.prompts import completion, parse_guess, system_prompt, told
 from wordlelib.rules import Rules
 from wordlelib.solver import letter_table
 from wordlelib.words import Words
@@ -23,6 +24,18 @@ PRESENT = 0.3  # of other letters, those that are known without their place
 ABSENT = (3, 11)  # letters that are known to be absent, from and to
 KEPT = 0.3  # share that stays of clues that many words fit: they say too little to practise on
 COUNTED = 0.3  # of letters all of whose copies are shown, those that are said to have no further one
+
+
+class Clue(NamedTuple):
+    """What is known, the words that are right, one of them that is an answer, and what was tried in vain.
+
+    tries: turns with strings that are no words. A clue has no secret, so other guesses have no feedback.
+    """
+
+    known: Knowledge
+    right: list[str]
+    word: str
+    tries: History = ()
 
 
 def require_summary(rules: Rules, name: str = "n_clues") -> None:
@@ -70,11 +83,11 @@ def drawn(words: Sequence[str], rules: Rules, rng: random.Random) -> Iterator[tu
                 yield known, fits
 
 
-def prompt(known: Knowledge, rules: Rules) -> list[dict[str, str]]:
-    """The chat that asks for a word by a clue."""
+def prompt(known: Knowledge, rules: Rules, tries: History = ()) -> list[dict[str, str]]:
+    """The chat that asks for a word by a clue; `tries` stand there as past turns do in a state."""
     return [
         {"role": "system", "content": system_prompt(rules)},
-        {"role": "user", "content": "\n".join(knowledge_lines(known, rules.renderer))},
+        {"role": "user", "content": "\n".join(told(tries, known, rules))},
     ]
 
 
@@ -107,10 +120,8 @@ def clue_rows(
         yield row_without_game(prompt(known, rules), text, SOURCE)
 
 
-def questions(
-    words: Words, rules: Rules, n: int, seed: int | str
-) -> Iterator[tuple[list[dict[str, str]], list[str], str]]:
-    """`n` clues of answers: the chat, the words that are right, and an answer that it fits.
+def questions(words: Words, rules: Rules, n: int, seed: int | str) -> Iterator[Clue]:
+    """`n` clues of answers.
 
     Right is what fits of the words among which a player looks for the secret (`Rules.universe`).
     """
@@ -119,19 +130,33 @@ def questions(
     for known, fits in islice(drawn(words.answers, rules, rng), n):
         word = rng.choice(fits)
         right = [words.allowed[i] for i in fitting(table, known)] if allowed else fits
-        yield prompt(known, rules), right, word
+        yield Clue(known, right, word)
 
 
-def states(words: Words, rules: Rules, n: int, seed: int | str) -> list[dict]:
-    """`n` clues as rows that GRPO samples answers to; `fits` holds all words that are right.
+def again(clue: Clue, text: str, words: Words, rules: Rules) -> Clue | None:
+    """The clue as it is asked after a new answer that is no word; None after any other."""
+    guess, reason = parse_guess(text, rules.length, rules.alphabet)
+    if guess is None or guess in words.dictionary or any(turn.guess == guess for turn in clue.tries):
+        return None
+    return clue._replace(tries=(*clue.tries, Turn(guess, None, reason, "not_a_word", text)))
 
-    They have the columns of a state, of a game that has no turn and no secret.
-    """
-    return [
-        {
-            **{"prompt": chat, "secret": "", "history": "[]"},
-            **{"n_candidates": len(right), "best_guess": word, "best_bits": 0.0},
-            **{"source": SOURCE, "fits": " ".join(right)},
-        }
-        for chat, right, word in questions(words, rules, n, seed)
-    ]
+
+def missed_first(asked: Sequence[Clue], texts: Sequence[str], words: Words, rules: Rules) -> list[Clue]:
+    """The clues with those first that the texts answer wrongly, each as it was and as it is asked `again`."""
+    missed, solved = [], []
+    for clue, text in zip(asked, texts, strict=True):
+        if parse_guess(text, rules.length, rules.alphabet).guess in clue.right:
+            solved.append(clue)
+        else:
+            missed += filter(None, (clue, again(clue, text, words, rules)))
+    return missed + solved
+
+
+def state(clue: Clue, rules: Rules) -> dict:
+    """The row that GRPO samples answers to, with the columns of a state; `fits` holds what is right."""
+    chat, tried = prompt(clue.known, rules, clue.tries), encode_history(clue.tries)
+    return {
+        **{"prompt": chat, "secret": "", "history": tried},
+        **{"n_candidates": len(clue.right), "best_guess": clue.word, "best_bits": 0.0},
+        **{"source": SOURCE, "fits": " ".join(clue.right)},
+    }

@@ -27,11 +27,12 @@ from wordlelib.runs import Run
 from wordlelib.solver import Solver, solver_for
 from wordlelib.teachers import solver_turn
 from wordlelib.thinking import stated_words
-from wordlelib.words import Words, alphabet_letters
+from wordlelib.words import alphabet_letters
 
 SOURCE = "correction"
 PASSES = 8  # clues of a round for each word
 GAMES = 1_000  # of a round, at most
+ASKED = 3  # times, at most, that a clue is asked in a round
 AT_ONCE = 8  # prompts that are answered at once, for each row that is trained at once
 MOST_REJECTED = 3  # of the student's own words, in a row
 RATE = 0.2  # of SFT's peak learning rate
@@ -55,10 +56,10 @@ def require_words(config: Any, rules: Rules) -> None:
         )
 
 
-def clue_questions(words: Words, rules: Rules, n: int, seed: int | str) -> list[Question]:
-    """`n` clues of answers (`clues.questions`), each with one of those that it fits."""
-    asked = clues.questions(words, rules, n, seed)
-    return [Question(chat, frozenset(right), [word], word) for chat, right, word in asked]
+def clue_question(clue: clues.Clue, rules: Rules) -> Question:
+    """A clue, for which the teacher names an answer that fits it."""
+    chat = clues.prompt(clue.known, rules, clue.tries)
+    return Question(chat, frozenset(clue.right), [clue.word], clue.word)
 
 
 def state_question(
@@ -138,11 +139,19 @@ def _asked(
 def _answered_clues(
     generate: players.Generator, tokenizer: Any, source: Data, seed: str
 ) -> Iterator[tuple[Question, str]]:
-    words, rng = source.training_words, random.Random(seed)
-    asked = clue_questions(words, source.rules, PASSES * len(words.answers), seed)
-    ids = players.prompt_ids(tokenizer, [question.prompt for question in asked])
-    written = generate(ids, [rng.getrandbits(32) for _ in ids])
-    return zip(asked, tokenizer.batch_decode(written, skip_special_tokens=True), strict=True)
+    """Clues of all words, and the answers; after one that is no word the clue is asked again and shows it."""
+    words, rules, rng, barred = source.training_words, source.rules, random.Random(seed), _barred(source)
+    asked = list(clues.questions(words, rules, PASSES * len(words.answers), seed))
+    for _ in range(ASKED):
+        questions = [clue_question(clue, rules) for clue in asked]
+        chats = [question.prompt for question in questions]
+        texts = players.answers(generate, tokenizer, chats, [rng.getrandbits(32) for _ in chats])
+        yield from zip(questions, texts, strict=True)
+        asked = [
+            more
+            for clue, text in zip(asked, texts, strict=True)
+            if not names(text, barred, rules.length) and (more := clues.again(clue, text, words, rules))
+        ]
 
 
 def _played_states(

@@ -312,6 +312,13 @@ PARAMETERS: dict[str, dict[str, Param]] = {
             0,
             1,
         ),
+        "clues_asked": Param(
+            int,
+            "clues that the policy is asked for each one that it learns from: those that it answers wrongly "
+            "come first, and after a non-word once more with this shown; 1 asks none before",
+            "",
+            1,
+        ),
         "preset": Param(
             str, "reward terms and weights; the last three are faulty on purpose", choices=REWARD_PRESETS
         ),
@@ -375,7 +382,7 @@ BEFORE = {
         **{"game": "", "requests_per_minute": 0, "traces": ""},
     },
     "02_sft": {"rows": "file", "correct_rounds": 0},
-    "03_grpo": {"states_from": "", "clues": 0.0},
+    "03_grpo": {"states_from": "", "clues": 0.0, "clues_asked": 1},
     "04_eval": {"requests_per_minute": 0},
     "05_analysis": {"difference": 5.0},
 }
@@ -468,6 +475,8 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
                 f"unit {values['unit']} do not have: set states to refreshed or mixed and unit to turn, or "
                 "clues to 0"
             )
+        if values["clues_asked"] > 1 and not values["clues"]:
+            raise ValueError(f"{stage}: clues_asked asks for clues, but clues is 0: use clues_asked 1")
         batch, group = values["batch_size"], values["group_size"]
         if batch % group:
             raise ValueError(

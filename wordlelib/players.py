@@ -78,6 +78,15 @@ def model_player(
     return play
 
 
+def answers(
+    generate: Generator, tokenizer: Any, chats: Sequence[list[dict[str, str]]], seeds: list[int]
+) -> list[str]:
+    """What a model writes to chats that are no states of a game, as plain text."""
+    if not chats:
+        return []  # no template takes none
+    return tokenizer.batch_decode(generate(prompt_ids(tokenizer, chats), seeds), skip_special_tokens=True)
+
+
 def endpoint_player(
     ask: Callable[[list[list[dict[str, str]]], list[int]], list[Any]], rules: Rules
 ) -> Player:

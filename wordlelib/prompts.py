@@ -210,18 +210,27 @@ def _spelled(label: str, words: Iterable[str]) -> list[str]:
     return [f"{label}: {spelled}"] if spelled else []
 
 
+def told(history: History, known: Knowledge | None, rules: Rules) -> list[str]:
+    """Past turns, then all that is known, in lines: the whole of a clue, and a state but for its first line.
+
+    The `facts` renderer leaves the feedback of each guess out, since its summary says as much in fewer
+    tokens, and spells all guesses like a completion, non-words last.
+    """
+    lines = _past(history, rules)
+    if known:
+        lines += knowledge_lines(known, rules.renderer)
+    if rules.renderer == "facts":
+        lines += _spelled("Not words", [turn.guess for turn in history if turn.rule == "not_a_word"])
+    return lines
+
+
 def render_state(history: History, rules: Rules) -> str:
     """The user message before turn `len(history) + 1`: past turns, then what they say together.
 
-    The `symbols` renderer leaves the summary out. The `facts` renderer leaves the feedback of each guess out,
-    since its summary says as much in fewer tokens, and spells all guesses like a completion, non-words last.
+    The `symbols` renderer leaves the summary out.
     """
-    lines = [f"Turn {len(history) + 1} of {rules.turns}.", *_past(history, rules)]
-    if rules.renderer != "symbols" and history:
-        lines += knowledge_lines(knowledge(history, rules.length), rules.renderer)
-    if rules.renderer == "facts":
-        lines += _spelled("Not words", [turn.guess for turn in history if turn.rule == "not_a_word"])
-    return "\n".join(lines)
+    known = knowledge(history, rules.length) if history and rules.renderer != "symbols" else None
+    return "\n".join([f"Turn {len(history) + 1} of {rules.turns}.", *told(history, known, rules)])
 
 
 # How role and other control tokens begin whatever the tokenizer: <|im_start|>, <end_of_turn>, </s>, [INST].

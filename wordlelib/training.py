@@ -591,8 +591,8 @@ def grpo(
     candidate set. `unit: game`: a row is a secret; the reward is that of the finished game (`rollouts`).
     states: rows, or a function from a row's number to the row (`tasks.states`).
     config: as for `sft`, and unit, group_size, batch_size (completions a step), temperature,
-    max_completion_length, beta, epsilon, and for turns states, refresh_every, clues, preset,
-    schedule.
+    max_completion_length, beta, epsilon, and for turns states, refresh_every, clues, clues_asked,
+    preset, schedule.
     `secrets`: training secrets, which are played. `measure` gets the number of a validation, from 1, every
     `eval_every` steps, and what it returns stands in the log row of that step. Goes on from the last
     checkpoint when `run.resumed`. The best checkpoint won most of its validation games.
@@ -631,9 +631,16 @@ def grpo(
         if mixed:
             rows += random.Random(seed).sample(list(states), min(len(states), len(rows)))
         if n_clues:
-            rows = [row | {"fits": ""} for row in rows]
-            rows += clues.states(solver.words, rules, n_clues, seed)
+            rows = [row | {"fits": ""} for row in rows] + clue_states(n_clues, seed)
         return rows
+
+    def clue_states(n: int, seed: int) -> list[Row]:
+        asked = list(clues.questions(solver.words, rules, config.clues_asked * n, seed))
+        if config.clues_asked > 1:
+            chats, rng = [clues.prompt(clue.known, rules) for clue in asked], random.Random(seed)
+            texts = players.answers(generate, tokenizer, chats, [rng.getrandbits(32) for _ in chats])
+            asked = clues.missed_first(asked, texts, solver.words, rules)
+        return [clues.state(clue, rules) for clue in asked[:n]]
 
     def games_once(row: Row) -> Row:
         taken: dict[str, Any] = {**games, "samples": list(samples)}
