@@ -327,8 +327,16 @@ def test_case_01_help_text_says_what_grey_means_for_a_repeated_letter(shipped):
 
 def test_rules_reach_the_prompt():
     words = Words(("word", "play"), ("word", "play"))
-    text = system_prompt(rules_for(words, turns=9, hard_mode=True))
-    assert "4 letters" in text and "in 9 turns" in text and "Hints must be used" in text
+    for renderer in ("words", "facts"):
+        text = system_prompt(rules_for(words, turns=9, hard_mode=True, renderer=renderer))
+        assert "4 letters" in text and "in 9 turns" in text and "Hints must be used" in text
+
+
+def test_facts_are_for_models_that_know_the_form(shipped):
+    """A fifth of all tokens were the same words in every row."""
+    task = "Guess the secret word of 5 letters in 6 turns."
+    assert system_prompt(rules_for(shipped, renderer="facts")) == task
+    assert system_prompt(rules_for(shipped)).startswith(f"{task} Each letter")
 
 
 def test_example_in_the_system_prompt_has_the_form_that_is_asked_for(shipped):

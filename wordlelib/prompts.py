@@ -125,17 +125,20 @@ ASKED_THINKING = {"spelled": "words that fit, spelled out", "words": "words that
 
 
 def system_prompt(rules: Rules) -> str:
-    """The rules of the game as the model is told them; short, since every row of training repeats them."""
+    """The rules of the game as the model is told them; short, since every row of training repeats them.
+
+    With `facts`, which is for models that SFT teaches the form, it is the task alone: 12 tokens for 33.
+    """
+    task = f"Guess the secret word of {rules.length} letters in {rules.turns} turns."
     hard = " Hints must be used in every later guess." if rules.hard_mode else ""
+    if rules.renderer == "facts":
+        return task + hard
     marks = (
         " Each letter of a guess is marked correct (right place), present (another place) or absent (no "
         "further copy)."
     )
-    return (
-        f"Guess the secret word of {rules.length} letters in {rules.turns} turns."
-        f"{'' if rules.renderer == 'facts' else marks}{hard} "
-        f"Answer: {THINK}{ASKED_THINKING[rules.thinking]}{END_THINK}{GUESS}word{END_GUESS}"
-    )
+    answer = f" Answer: {THINK}{ASKED_THINKING[rules.thinking]}{END_THINK}{GUESS}word{END_GUESS}"
+    return task + marks + hard + answer
 
 
 def render_turn(number: int, turn: Turn, rules: Rules) -> str:

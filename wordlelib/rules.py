@@ -36,7 +36,8 @@ class Rules:
         training game; `train` leaves them out of training text, dictionary and candidate sets.
     hard_mode: the official rule: greens stay, revealed letters are used again.
     renderer: how a state is written: feedback in `words`, in `symbols` or `both`, or past guesses with only
-        what all feedback says together (`facts`), which a chat, grown guess by guess, does not have.
+        what all feedback says together (`facts`), which a chat, grown guess by guess, does not have; then
+        the prompt does not say either what form an answer has.
     history: `fresh` starts a new two-message chat each turn, `chat` grows one conversation.
     thinking: how a completion names words before its guess: spelled letter by letter (`spelled`), written
         as they are (`words`), or none at all.
