@@ -228,7 +228,7 @@ def test_resuming_with_another_learning_rate_is_refused(killed):
 
 def test_a_run_of_before_a_parameter_goes_on_as_it_began():
     """Its config lacks what there was not yet, such as `grpo_secrets`."""
-    folder = runs.project_root() / "results/reference/h200-qwen2.5-0.5b-facts/01_data_synthesis"
+    folder = runs.project_root() / "results/reference/h200-qwen2.5-0.5b-clues/01_data_synthesis"
     values = recipes.defaults("01_data_synthesis") | runs.read_yaml(folder / "config.yaml")
     assert "grpo_secrets" not in runs.read_yaml(folder / "config.yaml")
     assert runs.changed_parameter(folder, values, ()) is None
