@@ -120,21 +120,22 @@ def test_a_clue_is_asked_again_after_an_answer_that_is_no_word(renderer):
 
 
 @given(answered=st.lists(st.sampled_from(["right", "wrong", "no word", ""]), max_size=9))
-def test_clues_that_are_missed_come_first_and_none_is_lost(answered):
+def test_each_clue_is_missed_or_solved_and_a_missed_one_may_come_again(answered):
     asked = list(clues.questions(WORDS, RULES, len(answered), 1))
-    say = {"wrong": "zonal", "no word": "zzzzz"}
+    say = {"wrong": WORDS.answers[0], "no word": "zzzzz"}
     texts = [
         how and completion([word := say.get(how, clue.word)], word)
         for how, clue in zip(answered, asked, strict=True)
     ]
-    ordered = clues.missed_first(asked, texts, WORDS, RULES)
-    missed = [clue for clue, how in zip(asked, answered, strict=True) if how != "right"]
-    more = answered.count("no word") + (answered.count("wrong") if "zonal" not in WORDS.dictionary else 0)
-    fresh = [clue for clue in ordered if not clue.tries]
-    assert len(ordered) == len(asked) + more and fresh[: len(missed)] == missed
-    assert sorted(clue.word for clue in fresh) == sorted(clue.word for clue in asked)
-    assert all(clue.tries for clue in ordered if clue not in asked)
-    assert all(clue in missed for clue in ordered[: len(missed) + more] if not clue.tries)
+    missed, solved = clues.answered(asked, texts, WORDS, RULES)
+    expected = []
+    for given_clue, how in zip(asked, answered, strict=True):
+        if how == "right" or (how == "wrong" and WORDS.answers[0] in given_clue.right):
+            assert given_clue == solved.pop(0)
+        else:
+            expected += [given_clue] + [(given_clue.word, "zzzzz")] * (how == "no word")
+    assert not solved
+    assert expected == [(clue.word, clue.tries[0].guess) if clue.tries else clue for clue in missed]
 
 
 @pytest.mark.parametrize("lexicon", ["full", "train"])

@@ -31,6 +31,8 @@ GRPO = [
         "legal_share": 0.8,
         "nonword_share": 0.1,
         "completions/clipped_ratio": 0.0,
+        "clues_right": 0.7,
+        "asked_clues_right": 0.8,
         "games_win_rate": 0.5,
         "games_played": 10,
         "resident_gib": 0.6,
@@ -290,7 +292,7 @@ def test_png_is_skipped_with_one_sentence_where_no_exporter_works(
 
 
 def test_shown_figures_stay_small() -> None:
-    """A figure of 500 steps with five series adds less than 150 kB to a saved notebook."""
+    """A figure of 500 steps with six series adds less than 150 kB to a saved notebook."""
     rows = [{**row, "step": s} for s, row in zip(range(500), GRPO * 9, strict=False)]
     fig = plots.completion_quality(rows)
     assert len(json.dumps(plots._plain(fig))) + len(svg.figure_svg(fig)) < 150_000

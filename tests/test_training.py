@@ -495,6 +495,7 @@ def test_grpo_practises_the_clues_that_the_policy_gets_wrong(shipped, tmp_path, 
     first = f"{chats[1][1]['content']}\nNot words: Z Z Z Z Z"
     assert first in tried and chats[1][1]["content"] in shown
     assert all(words.answers[0] not in row["fits"].split() for row in used)
+    assert 0 <= runs.read_log(tmp_path / "log.jsonl")[0]["asked_clues_right"] <= 22 / 24
 
 
 def test_a_game_without_summaries_has_no_clues_to_practise(source, game, tmp_path):

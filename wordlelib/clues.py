@@ -141,15 +141,17 @@ def again(clue: Clue, text: str, words: Words, rules: Rules) -> Clue | None:
     return clue._replace(tries=(*clue.tries, Turn(guess, None, reason, "not_a_word", text)))
 
 
-def missed_first(asked: Sequence[Clue], texts: Sequence[str], words: Words, rules: Rules) -> list[Clue]:
-    """The clues with those first that the texts answer wrongly, each as it was and as it is asked `again`."""
+def answered(
+    asked: Sequence[Clue], texts: Sequence[str], words: Words, rules: Rules
+) -> tuple[list[Clue], list[Clue]]:
+    """The clues that the texts answer wrongly, each as it was and as it is asked `again`, and the others."""
     missed, solved = [], []
     for clue, text in zip(asked, texts, strict=True):
         if parse_guess(text, rules.length, rules.alphabet).guess in clue.right:
             solved.append(clue)
         else:
             missed += filter(None, (clue, again(clue, text, words, rules)))
-    return missed + solved
+    return missed, solved
 
 
 def state(clue: Clue, rules: Rules) -> dict:

@@ -126,12 +126,14 @@ def group_signal(rows: Iterable[Row]) -> Any:
 
 
 def completion_quality(rows: Iterable[Row]) -> Any:
-    """Shares of well-formed completions, of non-words and of cut-off completions by step."""
+    """Shares of completions by step: well formed, non-words, cut off, and right answers to clues."""
     columns = {
         "format_share": "well formed",
         "legal_share": "a legal word",
         "nonword_share": "not a word",
         "completions/clipped_ratio": "cut off",
+        "clues_right": "fits its clue",
+        "asked_clues_right": "fits one of the clues asked before",
     }
     return _curves(
         rows,

@@ -639,7 +639,9 @@ def grpo(
         if config.clues_asked > 1:
             chats, rng = [clues.prompt(clue.known, rules) for clue in asked], random.Random(seed)
             texts = players.answers(generate, tokenizer, chats, [rng.getrandbits(32) for _ in chats])
-            asked = clues.missed_first(asked, texts, solver.words, rules)
+            missed, solved = clues.answered(asked, texts, solver.words, rules)
+            games["asked_clues_right"] = len(solved) / len(asked)
+            asked = missed + solved
         return [clues.state(clue, rules) for clue in asked[:n]]
 
     def games_once(row: Row) -> Row:
