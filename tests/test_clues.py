@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from wordlelib import clues, data
 from wordlelib.clues import clue, clue_rows, counted, fitting
-from wordlelib.prompts import completion, is_well_formed, messages, parse_guess, system_prompt
+from wordlelib.prompts import (
+    completion,
+    is_well_formed,
+    messages,
+    parse_guess,
+    rejected_words,
+    system_prompt,
+)
 from wordlelib.rules import rules_for
 from wordlelib.solver import letter_table
 from wordlelib.words import Words, load_words, sample_words, split_secrets
@@ -67,6 +74,28 @@ def test_clues_look_like_the_summary_of_their_renderer():
         shown[renderer] = "\n".join(row["prompt"][1]["content"] for row in rows)
     assert "(not " in shown["words"] and "No further: " not in shown["words"]
     assert "(not " not in shown["facts"] and "No further: " in shown["facts"]
+
+
+def test_where_words_are_rejected_some_clues_show_what_was_tried():
+    """Strings that fit and are no words, which the answer may reject and does not give."""
+    rules, real = rules_for(WORDS, renderer="facts"), load_words().dictionary
+    rows = list(clue_rows(WORDS.answers, rules, 600, 0, 0.5, real))
+    shown = [row for row in rows if "Not words: " in row["prompt"][1]["content"]]
+    assert 0.2 < len(shown) / len(rows) < 0.4
+    again = 0
+    for row in shown:
+        lines = dict(line.split(": ") for line in row["prompt"][1]["content"].split("\n"))
+        tried = [word.replace(" ", "").lower() for word in lines["Not words"].split("; ")]
+        text = row["completion"][0]["content"]
+        again += not set(tried).isdisjoint(rejected_words(text))
+        assert 1 <= len(tried) == len(set(tried)) <= 3 and real.isdisjoint(tried)
+        for word in tried:
+            pattern = lines["Pattern"].replace(" ", "").lower()
+            assert all(known in ("_", letter) for known, letter in zip(pattern, word, strict=True))
+            assert set(lines.get("Absent", "").lower().split()).isdisjoint(word)
+            assert parse_guess(text).guess != word
+    assert again > 5
+    assert not any("Not words" in str(row) for row in clue_rows(WORDS.answers, rules, 200, 0, 0.0, real))
 
 
 def test_every_word_is_asked_for_about_as_often():

@@ -11,8 +11,10 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+import numpy as np
+
 from wordlelib.game import History, Knowledge, Turn, encode_history
-from wordlelib.misses import MOST_LEFT, fitting, misses
+from wordlelib.misses import MOST_LEFT, fitting, invented, misses
 from wordlelib.prompts import completion, parse_guess, system_prompt, told
 from wordlelib.rules import Rules
 from wordlelib.solver import letter_table
@@ -24,6 +26,8 @@ PRESENT = 0.3  # of other letters, those that are known without their place
 ABSENT = (3, 11)  # letters that are known to be absent, from and to
 KEPT = 0.3  # share that stays of clues that many words fit: they say too little to practise on
 COUNTED = 0.3  # of letters all of whose copies are shown, those that are said to have no further one
+TRIED = 0.3  # share of the clues that show strings tried in vain, where a student learns to look again
+MOST_TRIED = 3
 
 
 class Clue(NamedTuple):
@@ -107,17 +111,34 @@ def clue_rows(
 ) -> Iterator[dict]:
     """`n` SFT rows, the same for the same arguments: a clue, and a word that it fits.
 
-    Of several such words it is the one named least often so far. rejecting, real: as for `data.sft_row`.
+    Of several such words it is the one named least often so far. rejecting, real: as for `data.sft_row`; with
+    it some clues also show invented strings that were tried before.
     """
     rng, table, named = random.Random(seed), letter_table(words, rules.length), Counter()
     for known, fits in islice(drawn(words, rules, rng), n):
         chosen = min(fits, key=lambda other: (named[other], rng.random()))
         named[chosen] += 1
-        wrong = []
+        tries, wrong = (), []
+        if rejecting and rng.random() < TRIED:
+            tries = _tried(table, known, fits, rng, real)
         if rejecting and len(fits) <= MOST_LEFT and rng.random() < rejecting:
-            wrong = misses(words, table, known, rng, [chosen], real)
+            past = [turn.guess for turn in tries]
+            wrong = misses(words, table, known, rng, [chosen], real, past)
         text = completion([chosen], chosen, rules.thinking, wrong)
-        yield row_without_game(prompt(known, rules), text, SOURCE)
+        yield row_without_game(prompt(known, rules, tries), text, SOURCE)
+
+
+def _tried(
+    table: np.ndarray, known: Knowledge, fits: list[str], rng: random.Random, real: Collection[str]
+) -> History:
+    """Turns with one to three strings that fit and are no words, fewer where none is found."""
+    draws = np.random.default_rng(rng.getrandbits(32))
+    strings = [invented(table, known, draws, real, fits) for _ in range(rng.randint(1, MOST_TRIED))]
+    return tuple(_no_word(string) for string in dict.fromkeys(strings) if string)
+
+
+def _no_word(guess: str, text: str = "") -> Turn:
+    return Turn(guess, None, "ok", "not_a_word", text)
 
 
 def questions(words: Words, rules: Rules, n: int, seed: int | str) -> Iterator[Clue]:
@@ -135,10 +156,10 @@ def questions(words: Words, rules: Rules, n: int, seed: int | str) -> Iterator[C
 
 def again(clue: Clue, text: str, words: Words, rules: Rules) -> Clue | None:
     """The clue as it is asked after a new answer that is no word; None after any other."""
-    guess, reason = parse_guess(text, rules.length, rules.alphabet)
+    guess = parse_guess(text, rules.length, rules.alphabet).guess
     if guess is None or guess in words.dictionary or any(turn.guess == guess for turn in clue.tries):
         return None
-    return clue._replace(tries=(*clue.tries, Turn(guess, None, reason, "not_a_word", text)))
+    return clue._replace(tries=(*clue.tries, _no_word(guess, text)))
 
 
 def answered(

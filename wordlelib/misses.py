@@ -45,7 +45,7 @@ def fitting(table: np.ndarray, known: Knowledge) -> np.ndarray:
     return np.flatnonzero(misfits(table, known) == 0)
 
 
-def _invented(
+def invented(
     table: np.ndarray,
     known: Knowledge,
     rng: np.random.Generator,
@@ -92,7 +92,7 @@ def misses(
     drawn = []
     for source in rng.choices(tuple(SOURCES), tuple(SOURCES.values()), k=n):
         if source == "invented":
-            drawn.append(_invented(table, known, draws, real, fits) or rng.choice(near))
+            drawn.append(invented(table, known, draws, real, fits) or rng.choice(near))
         else:
             drawn.append(rng.choice(pools[source] or near))
     return list(dict.fromkeys(drawn))
