@@ -630,6 +630,7 @@ def test_secrets_for_grpo_alone_are_in_no_sft_row(tmp_path):
     build(tmp_path / "all", rows=600, states=60, workers=1)
     whole = data.load(tmp_path / "all")
     assert list(whole.grpo_secrets) == list(whole.sft_secrets) == list(SPLIT.train)
+    assert list(made.rehearsed_secrets) == list(made.sft_secrets) and not whole.rehearsed_secrets
 
 
 def test_an_sft_row_of_a_secret_for_grpo_alone_is_refused(tmp_path):

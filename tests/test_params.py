@@ -117,14 +117,11 @@ def test_case_31_a_batch_that_is_no_multiple_of_the_group_is_refused_with_a_valu
 
 
 @pytest.mark.parametrize("other", [{"states": "fixed"}, {"states": "tasks"}, {"unit": "game"}])
-def test_clues_without_rounds_of_states_are_refused(other):
-    with pytest.raises(ValueError, match=r"^03_grpo: clues come with the new states of a round"):
+def test_what_is_of_rounds_of_states_is_refused_without_them(other):
+    with pytest.raises(ValueError, match=r"^03_grpo: clues is of the new states of a round.* clues to 0"):
         params.resolve("03_grpo", example("03_grpo", clues=0.5, **other))
-
-
-def test_asking_for_clues_without_any_is_refused():
-    with pytest.raises(ValueError, match=r"^03_grpo: clues_asked asks for clues, but clues is 0"):
-        params.resolve("03_grpo", example("03_grpo", clues_asked=4))
+    with pytest.raises(ValueError, match=r"^03_grpo: mistakes_first is of .* mistakes_first to False"):
+        params.resolve("03_grpo", example("03_grpo", mistakes_first=True, **other))
 
 
 def test_training_without_any_end_is_refused():

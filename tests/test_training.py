@@ -81,7 +81,7 @@ GRPO = {
     "max_minutes": 0,
     "states": "refreshed",
     "refresh_every": 1,
-    **{"clues": 0.0, "clues_asked": 1},
+    **{"clues": 0.0, "mistakes_first": False},
     "preset": "ours",
     "schedule": "fixed",
     "temperature": 1.0,
@@ -473,12 +473,12 @@ def test_grpo_practises_the_clues_that_the_policy_gets_wrong(shipped, tmp_path, 
     """It is asked more than are used; after a non-word the clue comes once more with that shown."""
     words = sample_words(shipped, 40, seed=1)
     game, config = Solver(words, rules_for(words, renderer="facts")), {"states": "mixed", "clues": 0.5}
-    run = open_run(tmp_path, GRPO | config | {"clues_asked": 3, "batch_size": 64, "max_steps": 1})
+    run = open_run(tmp_path, GRPO | config | {"mistakes_first": True, "batch_size": 64, "max_steps": 1})
     asked = []
 
     def answers(generate, tokenizer, chats, seeds):
         asked.append(chats)
-        assert len(set(seeds)) == len(chats) == 24
+        assert len(set(seeds)) == len(chats) == 32
         others = [["think", "zzzzz"][n] if n < 2 else words.answers[0] for n in range(len(chats))]
         return [completion([word], word) for word in others]
 
@@ -495,7 +495,7 @@ def test_grpo_practises_the_clues_that_the_policy_gets_wrong(shipped, tmp_path, 
     first = f"{chats[1][1]['content']}\nNot words: Z Z Z Z Z"
     assert first in tried and chats[1][1]["content"] in shown
     assert all(words.answers[0] not in row["fits"].split() for row in used)
-    assert 0 <= runs.read_log(tmp_path / "log.jsonl")[0]["asked_clues_right"] <= 22 / 24
+    assert 0 <= runs.read_log(tmp_path / "log.jsonl")[0]["asked_clues_right"] <= 30 / 32
 
 
 def test_a_game_without_summaries_has_no_clues_to_practise(source, game, tmp_path):
@@ -622,6 +622,48 @@ def test_policy_states_are_distinct_and_carry_their_columns(game):
     assert {"prompt", "secret", "history", "n_candidates", "best_guess", "best_bits", "source"} == set(
         rows[0]
     )
+
+
+def test_states_where_the_policy_was_wrong_come_first(game):
+    """No legal guess, a guess made before, or with one or two words left none of these; none is lost."""
+    secret, other = game.words.answers[:2]
+    illegal = Turn("zzzzz", None, "ok", "not_a_word")
+    near = next(
+        turns
+        for guess in game.words.answers[2:]
+        if len(game.candidates(turns := (Turn(guess, score(guess, secret)),))) == 1
+    )
+    wrong = [(), (illegal,), near, (*near, Turn(other, score(other, secret)))]
+    made = [illegal, illegal, Turn(other, score(other, secret)), Turn(other, score(other, secret))]
+    right = [((), Turn(other, score(other, secret))), (near, Turn(secret, "GGGGG"))]
+    assert all(training._mistaken(history, turn, game) for history, turn in zip(wrong, made, strict=True))
+    assert not any(training._mistaken(*state, game) for state in right)
+    solver = players.solver_player(game, "random_consistent")
+
+    def player(histories, seeds):
+        texts = solver(histories, seeds)
+        return [
+            text if seed % 2 else completion(["zzzzz"], "zzzzz")
+            for text, seed in zip(texts, seeds, strict=True)
+        ]
+
+    records = evaluate.play_games(player, game.words.answers[:12], game.words, game.rules, name="policy")
+    games = map(evaluate.history_of, records)
+    turns = {
+        encode_history(played[:k]): (played[:k], turn) for played in games for k, turn in enumerate(played)
+    }
+    rows = training.policy_states(records, game, 1000, 0, mistakes_first=True)
+    marks = [training._mistaken(*turns[row["history"]], game) for row in rows if row["history"] != "[]"]
+    assert marks == sorted(marks, reverse=True) and {True, False} == set(marks)
+    assert sorted(row["history"] for row in rows) == sorted(turns)
+    assert rows[:5] == training.policy_states(records, game, 5, 0, mistakes_first=True)
+
+
+def test_a_board_game_has_no_mistakes_to_take_first(source, game, tmp_path):
+    other = SimpleNamespace(rules=SimpleNamespace(game="tic_tac_toe"))
+    config = SimpleNamespace(clues=0.0, mistakes_first=True)
+    with pytest.raises(ValueError, match="mistakes_first is of Wordle, and the game is tic_tac_toe"):
+        training._turns([], other, config, None, None)
 
 
 def test_only_the_states_that_a_round_uses_get_columns(game, monkeypatch):

@@ -598,6 +598,11 @@ class Data(NamedTuple):
         return [secret for secret in self.split.train if secret not in apart]
 
     @property
+    def rehearsed_secrets(self) -> Sequence[str]:
+        """The training secrets of SFT that GRPO does not learn from: none where it learns from all."""
+        return self.sft_secrets if self.card.get("grpo_secrets") else []
+
+    @property
     def longest_completion(self) -> int:
         """Tokens of the longest completion that the SFT rows teach."""
         return self.card["files"]["sft"]["tokens"]["completion"]["max"]

@@ -312,12 +312,8 @@ PARAMETERS: dict[str, dict[str, Param]] = {
             0,
             1,
         ),
-        "clues_asked": Param(
-            int,
-            "clues that the policy is asked for each one that it learns from: those that it answers wrongly "
-            "come first, and after a non-word once more with this shown; 1 asks none before",
-            "",
-            1,
+        "mistakes_first": Param(
+            bool, "take first those refreshed states and clues that the policy has just answered wrongly"
         ),
         "preset": Param(
             str, "reward terms and weights; the last three are faulty on purpose", choices=REWARD_PRESETS
@@ -382,7 +378,7 @@ BEFORE = {
         **{"game": "", "requests_per_minute": 0, "traces": ""},
     },
     "02_sft": {"rows": "file", "correct_rounds": 0},
-    "03_grpo": {"states_from": "", "clues": 0.0, "clues_asked": 1},
+    "03_grpo": {"states_from": "", "clues": 0.0, "mistakes_first": False},
     "04_eval": {"requests_per_minute": 0},
     "05_analysis": {"difference": 5.0},
 }
@@ -469,14 +465,14 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
                 f"{stage}: states_from names states, and with states {values['states']} and unit "
                 f"{values['unit']} none of them is used: set states to fixed or mixed, and unit to turn"
             )
-        if values["clues"] and (values["states"] not in ("refreshed", "mixed") or values["unit"] == "game"):
-            raise ValueError(
-                f"{stage}: clues come with the new states of a round, which states {values['states']} and "
-                f"unit {values['unit']} do not have: set states to refreshed or mixed and unit to turn, or "
-                "clues to 0"
-            )
-        if values["clues_asked"] > 1 and not values["clues"]:
-            raise ValueError(f"{stage}: clues_asked asks for clues, but clues is 0: use clues_asked 1")
+        rounds = values["states"] in ("refreshed", "mixed") and values["unit"] == "turn"
+        for name, none in (("clues", 0), ("mistakes_first", False)):
+            if values[name] and not rounds:
+                raise ValueError(
+                    f"{stage}: {name} is of the new states of a round, which states {values['states']} and "
+                    f"unit {values['unit']} do not have: set states to refreshed or mixed and unit to turn, "
+                    f"or {name} to {none}"
+                )
         batch, group = values["batch_size"], values["group_size"]
         if batch % group:
             raise ValueError(

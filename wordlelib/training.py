@@ -31,17 +31,19 @@ from wordlelib import (
     tasks,
     trackers,
 )
-from wordlelib.game import History, encode_history
+from wordlelib.game import History, Turn, encode_history
 from wordlelib.prompts import is_well_formed, parse_guess, rejected_spans
 from wordlelib.rules import Rules
 from wordlelib.runs import MemoryLimit, Run, read_json, read_log, read_yaml
 from wordlelib.solver import Solver
+from wordlelib.teachers import FEW
 
 Row = dict[str, Any]
 IGNORED = -100  # label of a token that carries no loss
 UNLIMITED_STEPS = 10_000  # when only minutes limit the training
 ROWS_A_PROCESS = 20_000  # that are worth another process to tokenize them
 GAMES_A_ROUND = 256  # games that refresh the states
+CLUES_ASKED = 4  # of the policy, where its mistakes come first, for each one that it then learns from
 
 # Parts of a GRPO step. Handing the adapter to the engine (sync) is a part of generation.
 PARTS = tuple(f"{part}_seconds" for part in ("generate", "sync", "reward", "update", "refresh"))
@@ -468,19 +470,38 @@ class States:
         return random.Random(k).sample(rows, len(rows))
 
 
-def policy_states(records: Sequence[Mapping[str, Any]], solver: Solver, n: int, seed: int) -> list[Row]:
+def policy_states(
+    records: Sequence[Mapping[str, Any]], solver: Solver, n: int, seed: int, mistakes_first: bool = False
+) -> list[Row]:
     """Up to `n` of the distinct states that the policy met in games, with their look-ahead columns.
 
     The empty history, which every game shares, counts once. The states are drawn before their
-    columns are computed, which takes much longer.
+    columns are computed, which takes much longer. mistakes_first: those where its turn was `_mistaken`.
     """
-    states: dict[str, tuple[History, str]] = {}
+    states: dict[str, tuple[History, str, Turn]] = {}
     for record in records:
         turns = evaluate.history_of(record)
-        for k in range(len(turns)):
-            states.setdefault(encode_history(turns[:k]), (turns[:k], record["secret"]))
-    drawn = random.Random(seed).sample(list(states.values()), min(n, len(states)))
-    return [data.state_row(solver, *state, "policy") for state in drawn]
+        for k, turn in enumerate(turns):
+            states.setdefault(encode_history(turns[:k]), (turns[:k], record["secret"], turn))
+    met, rng = list(states.values()), random.Random(seed)
+    if mistakes_first:
+        rng.shuffle(met)
+        drawn = sorted(met, key=lambda state: not _mistaken(state[0], state[2], solver))[:n]
+    else:
+        drawn = rng.sample(met, min(n, len(met)))
+    return [data.state_row(solver, history, secret, "policy") for history, secret, _ in drawn]
+
+
+def _mistaken(history: History, turn: Turn, solver: Solver) -> bool:
+    """Whether a turn had no legal guess, one made before, or, with one or two words left, none of these."""
+    if turn.feedback is None or any(past.guess == turn.guess for past in history):
+        return True
+    left = [solver.universe[place] for place in solver.candidates(history)]
+    return 0 < len(left) <= FEW and turn.guess not in left
+
+
+def _drawn(secrets: Sequence[str], seed: int) -> list[str]:
+    return random.Random(seed).sample(list(secrets), min(len(secrets), GAMES_A_ROUND))
 
 
 class Task(NamedTuple):
@@ -511,6 +532,8 @@ def _turns(
     """`unit: turn`: a row is a state, and the reward judges its guess against the exact candidate set."""
     if config.clues:
         clues.require_summary(solver.rules, "03_grpo: clues")
+    if config.mistakes_first and solver.rules.game != Rules.game:
+        raise ValueError(f"03_grpo: mistakes_first is of Wordle, and the game is {solver.rules.game}")
     functions, _ = rewards.make_reward_functions(config.preset, solver, solver.rules)
     schedule = rewards.make_schedule(config.schedule, config.preset)
     if callable(states):
@@ -584,6 +607,7 @@ def grpo(
     config: Any,
     run: Run,
     measure: evaluate.Validation = lambda number: {},
+    rehearsed: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Train with TRL's GRPOTrainer; returns the stage's metrics.
 
@@ -591,10 +615,11 @@ def grpo(
     candidate set. `unit: game`: a row is a secret; the reward is that of the finished game (`rollouts`).
     states: rows, or a function from a row's number to the row (`tasks.states`).
     config: as for `sft`, and unit, group_size, batch_size (completions a step), temperature,
-    max_completion_length, beta, epsilon, and for turns states, refresh_every, clues, clues_asked,
+    max_completion_length, beta, epsilon, and for turns states, refresh_every, clues, mistakes_first,
     preset, schedule.
-    `secrets`: training secrets, which are played. `measure` gets the number of a validation, from 1, every
-    `eval_every` steps, and what it returns stands in the log row of that step. Goes on from the last
+    `secrets`: training secrets, which are played; where mistakes come first, as many of the `rehearsed` ones
+    too, so that what is forgotten of them comes back. `measure` gets the number of a validation, from 1,
+    every `eval_every` steps, and what it returns stands in the log row of that step. Goes on from the last
     checkpoint when `run.resumed`. The best checkpoint won most of its validation games.
     """
     from datasets import Dataset
@@ -621,13 +646,14 @@ def grpo(
 
     def play_round(k: int) -> list[Row]:
         seed = config.seed + 1000 * (k + 1)
-        drawn = random.Random(seed).sample(list(secrets), min(len(secrets), GAMES_A_ROUND))
-        records = evaluate.play_games(player, drawn, solver.words, rules, name="policy", seed=seed)
-        games["games_win_rate"] = sum(record["won"] for record in records) / len(records)
+        drawn = _drawn(secrets, seed)
+        again = _drawn(rehearsed, seed) if config.mistakes_first else []
+        records = evaluate.play_games(player, drawn + again, solver.words, rules, name="policy", seed=seed)
+        games["games_win_rate"] = sum(record["won"] for record in records[: len(drawn)]) / len(drawn)
         games["games_played"] = len(records)
         mixed, n = config.states == "mixed", _rows_a_round(config)
         n_clues = round(config.clues * n)
-        rows = policy_states(records, solver, (n - n_clues) // (1 + mixed), seed)
+        rows = policy_states(records, solver, (n - n_clues) // (1 + mixed), seed, config.mistakes_first)
         if mixed:
             rows += random.Random(seed).sample(list(states), min(len(states), len(rows)))
         if n_clues:
@@ -635,8 +661,10 @@ def grpo(
         return rows
 
     def clue_states(n: int, seed: int) -> list[Row]:
-        asked = list(clues.questions(solver.words, rules, config.clues_asked * n, seed))
-        if config.clues_asked > 1:
+        asked = list(
+            clues.questions(solver.words, rules, CLUES_ASKED * n if config.mistakes_first else n, seed)
+        )
+        if config.mistakes_first:
             chats, rng = [clues.prompt(clue.known, rules) for clue in asked], random.Random(seed)
             texts = players.answers(generate, tokenizer, chats, [rng.getrandbits(32) for _ in chats])
             missed, solved = clues.answered(asked, texts, solver.words, rules)
