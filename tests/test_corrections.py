@@ -243,16 +243,18 @@ def test_rows_that_are_too_long_are_left_out_and_counted(source, tmp_path, monke
     assert "rows are left out, longer than max_length 60" in capsys.readouterr().out
 
 
-def test_a_held_out_word_comes_into_no_row_with_the_train_lexicon(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("shown", "clues"), [({"history": "chat"}, 0), ({"renderer": "facts"}, 60)])
+def test_a_held_out_word_comes_into_no_row_with_the_train_lexicon(tmp_path, monkeypatch, shown, clues):
     """A student that names one, spelled or not: neither what it said nor a state that shows it is trained."""
-    rules = rules_for(WORDS, lexicon="train", history="chat")
+    rules = rules_for(WORDS, lexicon="train", **shown)
     held_out = SPLIT.val + SPLIT.test
     how = {"candidates": 1, "guess_place": "first", "rejecting": 1.0}
     how["count_tokens"] = models.token_counter(models.nano_tokenizer(rules))
-    data.build(tmp_path / "data", rules, SPLIT, source=SOURCE, rows=60, states=20, **how)
+    data.build(tmp_path / "data", rules, SPLIT, source=SOURCE, rows=60, states=20, clues=clues, **how)
     own = data.load(tmp_path / "data")
     for number, word in enumerate(held_out[:3]):
-        answer = completion([word], SPLIT.train[number], rejected=["zzzzz", held_out[-1]])
+        guess = word if clues else SPLIT.train[number]
+        answer = completion([word], guess, rejected=["zzzzz", held_out[-1]])
         rounds, _ = trained(own, tmp_path / str(number), monkeypatch, answer)
         for rows, _, _ in rounds:
             mine = [row for row in rows if row["source"] == corrections.SOURCE]

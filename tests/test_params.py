@@ -118,15 +118,22 @@ def test_case_31_a_batch_that_is_no_multiple_of_the_group_is_refused_with_a_valu
 
 @pytest.mark.parametrize("other", [{"states": "fixed"}, {"states": "tasks"}, {"unit": "game"}])
 def test_what_is_of_rounds_of_states_is_refused_without_them(other):
-    with pytest.raises(ValueError, match=r"^03_grpo: clues is of the new states of a round.* clues to 0"):
+    with pytest.raises(ValueError, match=r"^03_grpo: clues needs the new states of a round.* clues to 0"):
         params.resolve("03_grpo", example("03_grpo", clues=0.5, **other))
-    with pytest.raises(ValueError, match=r"^03_grpo: mistakes_first is of .* mistakes_first to False"):
+    with pytest.raises(ValueError, match=r"^03_grpo: mistakes_first needs .* mistakes_first to false"):
         params.resolve("03_grpo", example("03_grpo", mistakes_first=True, **other))
 
 
 def test_training_without_any_end_is_refused():
     with pytest.raises(ValueError, match="max_steps and max_minutes are both 0"):
         params.resolve("03_grpo", GRPO | {"max_steps": 0, "max_minutes": 0})
+
+
+def test_a_model_behind_an_endpoint_has_to_be_told_the_form_of_an_answer():
+    teaches = {"teacher": "endpoint", "endpoint": "http://127.0.0.1:1/v1", "teacher_model": "m"}
+    with pytest.raises(ValueError, match=r"^01_data_synthesis: states in facts do not say what form"):
+        params.resolve("01_data_synthesis", example("01_data_synthesis", renderer="facts", **teaches))
+    params.resolve("01_data_synthesis", example("01_data_synthesis", renderer="words", **teaches))
 
 
 NANO, WEIGHTS = {"model": "nano"}, {"model": "org/m", "adapter": "none"}

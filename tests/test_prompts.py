@@ -333,7 +333,7 @@ def test_rules_reach_the_prompt():
 
 
 def test_facts_are_for_models_that_know_the_form(shipped):
-    """A fifth of all tokens were the same words in every row."""
+    """A sixth of all tokens were the same words in every row."""
     task = "Guess the secret word of 5 letters in 6 turns."
     assert system_prompt(rules_for(shipped, renderer="facts")) == task
     assert system_prompt(rules_for(shipped)).startswith(f"{task} Each letter")

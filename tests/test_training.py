@@ -17,7 +17,19 @@ import torch
 import transformers
 import trl
 
-from wordlelib import callbacks, data, evaluate, models, players, rewards, runs, tasks, trackers, training
+from wordlelib import (
+    callbacks,
+    clues,
+    data,
+    evaluate,
+    models,
+    players,
+    rewards,
+    runs,
+    tasks,
+    trackers,
+    training,
+)
 from wordlelib.callbacks import SkipNonFinite
 from wordlelib.game import Turn, decode_history, encode_history, score
 from wordlelib.prompts import completion, messages
@@ -487,6 +499,7 @@ def test_grpo_practises_the_clues_that_the_policy_gets_wrong(shipped, tmp_path, 
     tokenizer = models.nano_tokenizer(game.rules)
     training.grpo(models.nano_model(tokenizer), tokenizer, given, words.answers, game, run.config, run)
     [chats] = asked
+    solved = [clue.right for clue in clues.questions(words, game.rules, 32, GRPO["seed"] + 1000)]
     used = [row for row in data.read_jsonl(tmp_path / "states" / "round_0.jsonl") if row["source"] == "clue"]
     shown = {row["prompt"][1]["content"]: decode_history(row["history"]) for row in used}
     tried = {text: history for text, history in shown.items() if history}
@@ -495,7 +508,8 @@ def test_grpo_practises_the_clues_that_the_policy_gets_wrong(shipped, tmp_path, 
     first = f"{chats[1][1]['content']}\nNot words: Z Z Z Z Z"
     assert first in tried and chats[1][1]["content"] in shown
     assert all(words.answers[0] not in row["fits"].split() for row in used)
-    assert 0 <= runs.read_log(tmp_path / "log.jsonl")[0]["asked_clues_right"] <= 30 / 32
+    right = sum(words.answers[0] in fits for fits in solved[2:])
+    assert 0 < right == 32 * runs.read_log(tmp_path / "log.jsonl")[0]["asked_clues_right"]
 
 
 def test_a_game_without_summaries_has_no_clues_to_practise(source, game, tmp_path):
@@ -627,42 +641,86 @@ def test_policy_states_are_distinct_and_carry_their_columns(game):
 def test_states_where_the_policy_was_wrong_come_first(game):
     """No legal guess, a guess made before, or with one or two words left none of these; none is lost."""
     secret, other = game.words.answers[:2]
-    illegal = Turn("zzzzz", None, "ok", "not_a_word")
+    illegal, guess = Turn("zzzzz", None, "ok", "not_a_word"), Turn(other, score(other, secret))
     near = next(
         turns
-        for guess in game.words.answers[2:]
-        if len(game.candidates(turns := (Turn(guess, score(guess, secret)),))) == 1
+        for word in game.words.answers[2:]
+        if len(game.candidates(turns := (Turn(word, score(word, secret)),))) == 1
     )
-    wrong = [(), (illegal,), near, (*near, Turn(other, score(other, secret)))]
-    made = [illegal, illegal, Turn(other, score(other, secret)), Turn(other, score(other, secret))]
-    right = [((), Turn(other, score(other, secret))), (near, Turn(secret, "GGGGG"))]
-    assert all(training._mistaken(history, turn, game) for history, turn in zip(wrong, made, strict=True))
-    assert not any(training._mistaken(*state, game) for state in right)
+    for history, turn in (((), illegal), ((illegal,), illegal), (near, guess), ((*near, guess), guess)):
+        assert training._any_mistaken(history, [turn], game)
+    for history, turn in (((), guess), (near, Turn(secret, "GGGGG"))):
+        assert not training._any_mistaken(history, [turn], game)
+        assert training._any_mistaken(history, [turn, illegal], game)  # another game's
     solver = players.solver_player(game, "random_consistent")
 
     def player(histories, seeds):
-        texts = solver(histories, seeds)
-        return [
-            text if seed % 2 else completion(["zzzzz"], "zzzzz")
-            for text, seed in zip(texts, seeds, strict=True)
-        ]
+        texts = zip(solver(histories, seeds), seeds, strict=True)
+        return [text if seed % 2 else completion(["zzzzz"], "zzzzz") for text, seed in texts]
 
     records = evaluate.play_games(player, game.words.answers[:12], game.words, game.rules, name="policy")
-    games = map(evaluate.history_of, records)
-    turns = {
-        encode_history(played[:k]): (played[:k], turn) for played in games for k, turn in enumerate(played)
-    }
+    made = {}
+    for turns in map(evaluate.history_of, records):
+        for k, turn in enumerate(turns):
+            made.setdefault(encode_history(turns[:k]), (turns[:k], []))[1].append(turn)
     rows = training.policy_states(records, game, 1000, 0, mistakes_first=True)
-    marks = [training._mistaken(*turns[row["history"]], game) for row in rows if row["history"] != "[]"]
+    marks = [training._any_mistaken(*made[row["history"]], game) for row in rows]
     assert marks == sorted(marks, reverse=True) and {True, False} == set(marks)
-    assert sorted(row["history"] for row in rows) == sorted(turns)
+    assert sorted(row["history"] for row in rows) == sorted(made)
     assert rows[:5] == training.policy_states(records, game, 5, 0, mistakes_first=True)
+
+
+@pytest.mark.parametrize("mistakes_first", [False, True])
+def test_secrets_of_sft_are_played_again_where_mistakes_come_first(
+    source, game, tmp_path, monkeypatch, mistakes_first
+):
+    """As many as of GRPO's own at most; these alone are counted."""
+    played, how = [], []
+    play, states = evaluate.play_games, training.policy_states
+
+    def play_games(player, secrets, *rest, **options):
+        played.append(secrets)
+        solver = players.solver_player(game, "random_consistent")
+        lost = [secret in source.split.train[3:] for secret in secrets]
+        records = play(solver, secrets, *rest, **options)
+        return [record | {"won": not failed} for record, failed in zip(records, lost, strict=True)]
+
+    monkeypatch.setattr(training.evaluate, "play_games", play_games)
+    monkeypatch.setattr(training, "policy_states", lambda *given: how.append(given[4:]) or states(*given))
+    own, rehearsed = source.split.train[:3], source.split.train[3:]
+    changes = {"states": "refreshed", "max_steps": 1, "mistakes_first": mistakes_first}
+    run = open_run(tmp_path, GRPO | changes)
+    tokenizer = models.nano_tokenizer(game.rules)
+    model = models.nano_model(tokenizer)
+    training.grpo(
+        model, tokenizer, [], own, game, run.config, run, rehearsed=rehearsed, barred=frozenset({"zzzzz"})
+    )
+    [secrets] = played
+    assert sorted(secrets[:3]) == sorted(own) and set(secrets[3:]) <= set(rehearsed)
+    assert len(secrets) == (6 if mistakes_first else 3) and how == [(mistakes_first, {"zzzzz"})]
+    row = runs.read_log(tmp_path / "log.jsonl")[0]
+    assert (row["games_played"], row["games_win_rate"]) == (3, 1.0)
+
+
+def test_what_follows_a_barred_word_becomes_no_state(game):
+    """A prompt would show it, as a guess or as a string that is no word."""
+    secret, barred = game.words.answers[0], "ouija"
+    text = completion(["fjord", "waltz"], barred)
+
+    def player(histories, seeds):
+        return [completion(["zzzzz"], "zzzzz") if not history else text for history in histories]
+
+    records = evaluate.play_games(player, [secret], game.words, game.rules, name="policy")
+    all_of_it = training.policy_states(records, game, 100, 0)
+    kept = training.policy_states(records, game, 100, 0, True, {barred})
+    assert len(all_of_it) == 6 and sorted(len(decode_history(row["history"])) for row in kept) == [0, 1]
+    assert len(training.policy_states(records, game, 100, 0, False, {"waltz"})) == 2  # spelled
 
 
 def test_a_board_game_has_no_mistakes_to_take_first(source, game, tmp_path):
     other = SimpleNamespace(rules=SimpleNamespace(game="tic_tac_toe"))
     config = SimpleNamespace(clues=0.0, mistakes_first=True)
-    with pytest.raises(ValueError, match="mistakes_first is of Wordle, and the game is tic_tac_toe"):
+    with pytest.raises(ValueError, match="is of Wordle, and the game is tic_tac_toe: set it to false"):
         training._turns([], other, config, None, None)
 
 

@@ -26,7 +26,7 @@ PRESENT = 0.3  # of other letters, those that are known without their place
 ABSENT = (3, 11)  # letters that are known to be absent, from and to
 KEPT = 0.3  # share that stays of clues that many words fit: they say too little to practise on
 COUNTED = 0.3  # of letters all of whose copies are shown, those that are said to have no further one
-TRIED = 0.3  # share of the clues that show strings tried in vain, where a student learns to look again
+TRIED = 0.3  # chance of a clue to show strings tried in vain, if some are found, where rows reject words
 MOST_TRIED = 3
 
 
@@ -154,16 +154,17 @@ def questions(words: Words, rules: Rules, n: int, seed: int | str) -> Iterator[C
         yield Clue(known, right, word)
 
 
-def again(clue: Clue, text: str, words: Words, rules: Rules) -> Clue | None:
-    """The clue as it is asked after a new answer that is no word; None after any other."""
+def again(clue: Clue, text: str, words: Words, rules: Rules, barred: Collection[str] = ()) -> Clue | None:
+    """The clue as it is asked after a new answer that is no word, nor `barred`; None after any other."""
     guess = parse_guess(text, rules.length, rules.alphabet).guess
-    if guess is None or guess in words.dictionary or any(turn.guess == guess for turn in clue.tries):
+    known = guess is None or guess in words.dictionary or guess in barred
+    if known or any(turn.guess == guess for turn in clue.tries):
         return None
     return clue._replace(tries=(*clue.tries, _no_word(guess, text)))
 
 
 def answered(
-    asked: Sequence[Clue], texts: Sequence[str], words: Words, rules: Rules
+    asked: Sequence[Clue], texts: Sequence[str], words: Words, rules: Rules, barred: Collection[str] = ()
 ) -> tuple[list[Clue], list[Clue]]:
     """The clues that the texts answer wrongly, each as it was and as it is asked `again`, and the others."""
     missed, solved = [], []
@@ -171,7 +172,7 @@ def answered(
         if parse_guess(text, rules.length, rules.alphabet).guess in clue.right:
             solved.append(clue)
         else:
-            missed += filter(None, (clue, again(clue, text, words, rules)))
+            missed += filter(None, (clue, again(clue, text, words, rules, barred)))
     return missed, solved
 
 

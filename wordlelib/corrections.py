@@ -8,7 +8,6 @@ no-regret online learning" (2011).
 
 import math
 import random
-import re
 import shutil
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -21,7 +20,7 @@ from wordlelib import clues, evaluate, models, players, tasks, training
 from wordlelib.data import Data, Row, write_jsonl
 from wordlelib.game import History
 from wordlelib.misses import MOST_LEFT
-from wordlelib.prompts import completion, is_well_formed, messages, parse_guess, rejected_words
+from wordlelib.prompts import completion, is_well_formed, messages, names, parse_guess, rejected_words
 from wordlelib.rules import Rules
 from wordlelib.runs import Run
 from wordlelib.solver import Solver, solver_for
@@ -72,15 +71,6 @@ def state_question(
     fits = frozenset(solver.universe[place] for place in left)
     turn = solver_turn(solver, history, rng, candidates, guess_place=guess_place)
     return Question(messages(history, solver.rules), fits, *turn)
-
-
-_TAGS = re.compile("</?(?:think|guess)>")
-
-
-def names(text: str, words: Collection[str], length: int) -> bool:
-    """Whether a model's text holds one of the words, all of `length` letters: in one piece, or spelled."""
-    letters = _TAGS.sub(";", text).replace(" ", "").lower()
-    return bool(words) and any(letters[start : start + length] in words for start in range(len(letters)))
 
 
 def corrected(
@@ -140,7 +130,7 @@ def _answered_clues(
     generate: players.Generator, tokenizer: Any, source: Data, seed: str
 ) -> Iterator[tuple[Question, str]]:
     """Clues of all words, and the answers; after one that is no word the clue is asked again and shows it."""
-    words, rules, rng, barred = source.training_words, source.rules, random.Random(seed), _barred(source)
+    words, rules, rng, barred = source.training_words, source.rules, random.Random(seed), source.barred_words
     asked = list(clues.questions(words, rules, PASSES * len(words.answers), seed))
     for _ in range(ASKED):
         questions = [clue_question(clue, rules) for clue in asked]
@@ -150,7 +140,7 @@ def _answered_clues(
         asked = [
             more
             for clue, text in zip(asked, texts, strict=True)
-            if not names(text, barred, rules.length) and (more := clues.again(clue, text, words, rules))
+            if (more := clues.again(clue, text, words, rules, barred))
         ]
 
 
@@ -158,7 +148,7 @@ def _played_states(
     generate: players.Generator, tokenizer: Any, source: Data, solver: Solver, seed: str
 ) -> Iterator[tuple[Question, str]]:
     """The distinct states of games with SFT's secrets, up to where training texts may not tell of them."""
-    rules, rng, barred = source.rules, random.Random(seed), _barred(source)
+    rules, rng, barred = source.rules, random.Random(seed), source.barred_words
     secrets = rng.sample(source.sft_secrets, min(GAMES, len(source.sft_secrets)))
     player = players.model_player(generate, tokenizer, rules)
     records = evaluate.play_games(player, secrets, solver.words, rules, name=SOURCE, seed=rng.getrandbits(31))
@@ -173,11 +163,6 @@ def _played_states(
     for history, text in met.items():
         if question := state_question(history, solver, *how):
             yield question, text
-
-
-def _barred(source: Data) -> frozenset[str]:
-    """The words that no training text may name: those held out, with the `train` lexicon."""
-    return source.words.dictionary - source.training_words.dictionary
 
 
 def _taught(source: Data, rows: Any, n: int, rng: random.Random) -> list[Row]:
@@ -205,13 +190,13 @@ def correct(model: Any, tokenizer: Any, source: Data, config: Any, run: Run) -> 
     greedily, and in every second round at temperature 1. It trains on all answers that were wrong, as many
     that were right and twice as many rows of the teacher. Under `run.dir/corrections` each round has its log
     and the corrected rows, `mistakes.jsonl`. Metrics: `correct_minutes`, `correct_rows` (wrong answers), and
-    the share of answers that were right in the first and in the last round.
+    the share of answers that were right in the first and in the last round, also where a clue is asked again.
     """
     if not config.correct_rounds:
         return {}
     begin, teacher = time.monotonic(), source.card.get("solver_guess", "information")
     solver = solver_for(source.training_words, source.rules, teacher)
-    rejecting, barred = source.card.get("rejecting", 0.0), _barred(source)
+    rejecting, barred = source.card.get("rejecting", 0.0), source.barred_words
     teachers_rows = source.dataset("sft") if config.rows == "file" else None
     shares, trained = [], 0
     for number in range(config.correct_rounds):

@@ -431,7 +431,8 @@ def build(
     candidates: words in the thinking, at most; solver_guess: which of them is guessed, as `Solver` has it;
     ties: which of equally good ones, the one guessed least often so far (`rarest`), or first those that are
     no training secrets (`non_secrets`); guess_place: whether the guess is the `first` or the `last` of them.
-    rejecting: share of the SFT rows with few words left that first reject other words (`misses`).
+    rejecting: share of the SFT rows with few words left that first reject other words (`misses`); above 0,
+    some clues show strings that were tried before.
     duplicates: which SFT rows with the same texts stay: `none`, `all`, so that what games meet often weighs
     more, or `early` ones, with more than `FEW` words left (later ones teach the ends of the teacher's own
     games by heart). mix: shares by source, as for `make_states`.
@@ -598,8 +599,13 @@ class Data(NamedTuple):
         return [secret for secret in self.split.train if secret not in apart]
 
     @property
+    def barred_words(self) -> frozenset[str]:
+        """The words that no training text may name: those held out, with the `train` lexicon."""
+        return self.words.dictionary - self.training_words.dictionary
+
+    @property
     def rehearsed_secrets(self) -> Sequence[str]:
-        """The training secrets of SFT that GRPO does not learn from: none where it learns from all."""
+        """The training secrets that are not among `grpo_secrets`: none where GRPO learns from all."""
         return self.sft_secrets if self.card.get("grpo_secrets") else []
 
     @property

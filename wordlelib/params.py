@@ -205,7 +205,8 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         ),
         "rejecting": Param(
             float,
-            "share of the SFT rows with up to eight words left that first name other words and reject them",
+            "share of the SFT rows with up to eight words left that first name other words and reject them; "
+            "above 0, some clues show strings that were tried and are no words",
             "",
             0,
             1,
@@ -466,10 +467,10 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
                 f"{values['unit']} none of them is used: set states to fixed or mixed, and unit to turn"
             )
         rounds = values["states"] in ("refreshed", "mixed") and values["unit"] == "turn"
-        for name, none in (("clues", 0), ("mistakes_first", False)):
+        for name, none in (("clues", 0), ("mistakes_first", "false")):
             if values[name] and not rounds:
                 raise ValueError(
-                    f"{stage}: {name} is of the new states of a round, which states {values['states']} and "
+                    f"{stage}: {name} needs the new states of a round, which states {values['states']} and "
                     f"unit {values['unit']} do not have: set states to refreshed or mixed and unit to turn, "
                     f"or {name} to {none}"
                 )
@@ -508,6 +509,11 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
             raise ValueError(
                 f"{stage}: SFT does not see the grpo_secrets, and teacher {values['teacher']} may show them: "
                 "use grpo_secrets 0, or teacher solver"
+            )
+        if teaches and values["renderer"] == "facts":
+            raise ValueError(
+                f"{stage}: states in facts do not say what form an answer has, and the model behind endpoint "
+                "has to be told: use renderer words, or teacher solver"
             )
         if (teaches or given) and values["lexicon"] == "train":
             raise ValueError(

@@ -61,9 +61,9 @@ ENGINE_GRAPHS = 1.05 * GIB
 FRAGMENTATION = 0.05  # share of what training needs for a while
 # Longest prompt and SFT row (five words named) in tokens of Qwen's tokenizer: of 400,000 states with `words`
 # 256 and 299, of 6,000 with `both` 302 and 345, with `symbols` 147 and 190, of 60,000 with many non-words and
-# `facts` 158 and 201; and a margin, since Qwen3's template adds four and more states find longer ones.
-LONGEST_PROMPT = {"words": 264, "both": 316, "facts": 168, "symbols": 160}
-LONGEST_ROW = {"words": 312, "both": 368, "facts": 216, "symbols": 210}
+# `facts` 137 and 180; and a margin, since Qwen3's template adds four and more states find longer ones.
+LONGEST_PROMPT = {"words": 264, "both": 316, "facts": 146, "symbols": 160}
+LONGEST_ROW = {"words": 312, "both": 368, "facts": 194, "symbols": 210}
 LONGEST_REJECTED = 24  # what three words of five letters, rejected first, add to a row: 21, and a margin
 
 # --- Facts of formats -------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ def completion_quality(rows: Iterable[Row]) -> Any:
         "nonword_share": "not a word",
         "completions/clipped_ratio": "cut off",
         "clues_right": "fits its clue",
-        "asked_clues_right": "fits one of the clues asked before",
+        "asked_clues_right": "fits the clues asked for mistakes",
     }
     return _curves(
         rows,

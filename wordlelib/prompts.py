@@ -1,7 +1,7 @@
 """What the model reads and writes: system prompt, states, completions, and the total parser."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache, singledispatch
 from typing import NamedTuple
 
@@ -119,6 +119,15 @@ def rejected_spans(text: str) -> list[tuple[int, int]]:
 def rejected_words(text: str) -> list[str]:
     """The words that the thinking of a completion rejects, in its order, as they would be guessed."""
     return [text[start:stop].replace(" ", "").lower() for start, stop in rejected_spans(text)]
+
+
+_TAGS = re.compile("</?(?:think|guess)>")
+
+
+def names(text: str, words: Collection[str], length: int) -> bool:
+    """Whether a model's text holds one of the words, all of `length` letters: in one piece, or spelled."""
+    letters = _TAGS.sub(";", text).replace(" ", "").lower()
+    return bool(words) and any(letters[start : start + length] in words for start in range(len(letters)))
 
 
 ASKED_THINKING = {"spelled": "words that fit, spelled out", "words": "words that fit", "none": ""}

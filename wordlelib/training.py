@@ -10,7 +10,7 @@ import pickle
 import random
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -32,7 +32,7 @@ from wordlelib import (
     trackers,
 )
 from wordlelib.game import History, Turn, encode_history
-from wordlelib.prompts import is_well_formed, parse_guess, rejected_spans
+from wordlelib.prompts import is_well_formed, names, parse_guess, rejected_spans
 from wordlelib.rules import Rules
 from wordlelib.runs import MemoryLimit, Run, read_json, read_log, read_yaml
 from wordlelib.solver import Solver
@@ -471,33 +471,45 @@ class States:
 
 
 def policy_states(
-    records: Sequence[Mapping[str, Any]], solver: Solver, n: int, seed: int, mistakes_first: bool = False
+    records: Sequence[Mapping[str, Any]],
+    solver: Solver,
+    n: int,
+    seed: int,
+    mistakes_first: bool = False,
+    barred: Collection[str] = (),
 ) -> list[Row]:
     """Up to `n` of the distinct states that the policy met in games, with their look-ahead columns.
 
     The empty history, which every game shares, counts once. The states are drawn before their
-    columns are computed, which takes much longer. mistakes_first: those where its turn was `_mistaken`.
+    columns are computed, which takes much longer. mistakes_first: those come first in which a turn of the
+    policy was `_mistaken`. barred: words that no training text may name; what follows one in a game is left
+    out, since it shows it.
     """
-    states: dict[str, tuple[History, str, Turn]] = {}
+    states: dict[str, tuple[History, str, list[Turn]]] = {}
     for record in records:
         turns = evaluate.history_of(record)
         for k, turn in enumerate(turns):
-            states.setdefault(encode_history(turns[:k]), (turns[:k], record["secret"], turn))
+            _, _, made = states.setdefault(encode_history(turns[:k]), (turns[:k], record["secret"], []))
+            made.append(turn)
+            if barred and names(turn.text, barred, solver.rules.length):
+                break
     met, rng = list(states.values()), random.Random(seed)
     if mistakes_first:
         rng.shuffle(met)
-        drawn = sorted(met, key=lambda state: not _mistaken(state[0], state[2], solver))[:n]
+        drawn = sorted(met, key=lambda state: not _any_mistaken(state[0], state[2], solver))[:n]
     else:
         drawn = rng.sample(met, min(n, len(met)))
     return [data.state_row(solver, history, secret, "policy") for history, secret, _ in drawn]
 
 
-def _mistaken(history: History, turn: Turn, solver: Solver) -> bool:
+def _any_mistaken(history: History, turns: Sequence[Turn], solver: Solver) -> bool:
     """Whether a turn had no legal guess, one made before, or, with one or two words left, none of these."""
-    if turn.feedback is None or any(past.guess == turn.guess for past in history):
-        return True
     left = [solver.universe[place] for place in solver.candidates(history)]
-    return 0 < len(left) <= FEW and turn.guess not in left
+    past = {turn.guess for turn in history}
+    return any(
+        turn.feedback is None or turn.guess in past or (0 < len(left) <= FEW and turn.guess not in left)
+        for turn in turns
+    )
 
 
 def _drawn(secrets: Sequence[str], seed: int) -> list[str]:
@@ -533,7 +545,9 @@ def _turns(
     if config.clues:
         clues.require_summary(solver.rules, "03_grpo: clues")
     if config.mistakes_first and solver.rules.game != Rules.game:
-        raise ValueError(f"03_grpo: mistakes_first is of Wordle, and the game is {solver.rules.game}")
+        raise ValueError(
+            f"03_grpo: mistakes_first is of Wordle, and the game is {solver.rules.game}: set it to false"
+        )
     functions, _ = rewards.make_reward_functions(config.preset, solver, solver.rules)
     schedule = rewards.make_schedule(config.schedule, config.preset)
     if callable(states):
@@ -608,6 +622,7 @@ def grpo(
     run: Run,
     measure: evaluate.Validation = lambda number: {},
     rehearsed: Sequence[str] = (),
+    barred: Collection[str] = (),
 ) -> dict[str, Any]:
     """Train with TRL's GRPOTrainer; returns the stage's metrics.
 
@@ -617,10 +632,11 @@ def grpo(
     config: as for `sft`, and unit, group_size, batch_size (completions a step), temperature,
     max_completion_length, beta, epsilon, and for turns states, refresh_every, clues, mistakes_first,
     preset, schedule.
-    `secrets`: training secrets, which are played; where mistakes come first, as many of the `rehearsed` ones
-    too, so that what is forgotten of them comes back. `measure` gets the number of a validation, from 1,
-    every `eval_every` steps, and what it returns stands in the log row of that step. Goes on from the last
-    checkpoint when `run.resumed`. The best checkpoint won most of its validation games.
+    `secrets`: training secrets, which are played; where mistakes come first, up to as many of the `rehearsed`
+    ones too, so that what is forgotten of them comes back. No prompt names a `barred` word.
+    `measure` gets the number of a validation, from 1, every `eval_every` steps, and what it returns stands in
+    the log row of that step. Goes on from the last checkpoint when `run.resumed`. The best checkpoint won
+    most of its validation games.
     """
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
@@ -647,13 +663,14 @@ def grpo(
     def play_round(k: int) -> list[Row]:
         seed = config.seed + 1000 * (k + 1)
         drawn = _drawn(secrets, seed)
-        again = _drawn(rehearsed, seed) if config.mistakes_first else []
+        again = _drawn(rehearsed, seed)[: len(drawn)] if config.mistakes_first else []
         records = evaluate.play_games(player, drawn + again, solver.words, rules, name="policy", seed=seed)
         games["games_win_rate"] = sum(record["won"] for record in records[: len(drawn)]) / len(drawn)
-        games["games_played"] = len(records)
+        games["games_played"] = len(drawn)
         mixed, n = config.states == "mixed", _rows_a_round(config)
         n_clues = round(config.clues * n)
-        rows = policy_states(records, solver, (n - n_clues) // (1 + mixed), seed, config.mistakes_first)
+        how = ((n - n_clues) // (1 + mixed), seed, config.mistakes_first, barred)
+        rows = policy_states(records, solver, *how)
         if mixed:
             rows += random.Random(seed).sample(list(states), min(len(states), len(rows)))
         if n_clues:
@@ -661,13 +678,12 @@ def grpo(
         return rows
 
     def clue_states(n: int, seed: int) -> list[Row]:
-        asked = list(
-            clues.questions(solver.words, rules, CLUES_ASKED * n if config.mistakes_first else n, seed)
-        )
+        most = CLUES_ASKED * n if config.mistakes_first else n
+        asked = list(clues.questions(solver.words, rules, most, seed))
         if config.mistakes_first:
             chats, rng = [clues.prompt(clue.known, rules) for clue in asked], random.Random(seed)
             texts = players.answers(generate, tokenizer, chats, [rng.getrandbits(32) for _ in chats])
-            missed, solved = clues.answered(asked, texts, solver.words, rules)
+            missed, solved = clues.answered(asked, texts, solver.words, rules, barred)
             games["asked_clues_right"] = len(solved) / len(asked)
             asked = missed + solved
         return [clues.state(clue, rules) for clue in asked[:n]]
