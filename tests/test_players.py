@@ -129,6 +129,27 @@ def test_adapters_of_one_base_share_an_engine_that_holds_their_rank_and_the_long
     assert [engine.asked for engine in engines.values()] == [("org/m", 32, 0.5, 100 + 6 * 20)]
 
 
+def test_the_untrained_model_alone_is_told_the_form_of_an_answer(evaluated, monkeypatch):
+    """What the others were taught: states in facts do not say it."""
+    taught = {}
+    monkeypatch.setattr(players, "model_player", lambda *_, taught: taught)
+    for name in ("untrained", "sft", "grpo", "model"):
+        taught[name] = evaluated[1](name, {})
+    assert taught == {"untrained": False, "sft": True, "grpo": True, "model": True}
+
+
+def test_a_model_player_tells_the_form_to_one_that_was_not_taught(shipped, monkeypatch):
+    asked = []
+    monkeypatch.setattr(players, "prompt_ids", lambda tokenizer, chats: asked.append(chats) or chats)
+    tokenizer = SimpleNamespace(batch_decode=lambda ids, **_: ids)
+    rules = rules_for(shipped, renderer="facts")
+    for taught in (True, False):
+        play = players.model_player(lambda ids, seeds: [""] * len(ids), tokenizer, rules, taught=taught)
+        assert play([()], [0]) == [""]
+    shown = ["Answer: " in chats[0][0]["content"] for chats in asked]
+    assert shown == [False, True]
+
+
 def test_a_model_of_elsewhere_has_an_engine_of_its_own_with_room_for_any_prompt(evaluated):
     engines = {}
     evaluated[1]("model", engines)

@@ -17,6 +17,7 @@ from wordlelib.prompts import (
     render_state,
     shown_again,
     system_prompt,
+    with_form,
 )
 from wordlelib.rules import rules_for
 from wordlelib.words import Words
@@ -337,6 +338,15 @@ def test_facts_are_for_models_that_know_the_form(shipped):
     task = "Guess the secret word of 5 letters in 6 turns."
     assert system_prompt(rules_for(shipped, renderer="facts")) == task
     assert system_prompt(rules_for(shipped)).startswith(f"{task} Each letter")
+
+
+@pytest.mark.parametrize("renderer", ["words", "symbols", "facts"])
+def test_a_model_that_was_not_taught_the_form_is_told_it_whatever_the_renderer(shipped, renderer):
+    rules = rules_for(shipped, renderer=renderer)
+    system, user = with_form(messages(HISTORY, rules), rules)
+    assert system["content"].count("Answer: ") == 1
+    assert is_well_formed(system["content"].partition("Answer: ")[2], 4)
+    assert user == messages(HISTORY, rules)[1]
 
 
 def test_example_in_the_system_prompt_has_the_form_that_is_asked_for(shipped):

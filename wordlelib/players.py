@@ -11,7 +11,7 @@ from typing import Any
 
 from wordlelib import params
 from wordlelib.game import History
-from wordlelib.prompts import completion, messages
+from wordlelib.prompts import completion, messages, with_form
 from wordlelib.rules import Rules, require_same_rules, require_wordle, rules_for
 from wordlelib.runs import Run, read_yaml, shown_path
 from wordlelib.solver import POLICIES, Solver
@@ -60,16 +60,21 @@ def solver_player(solver: Solver, policy_name: str) -> Player:
 
 
 def model_player(
-    generate: Generator, tokenizer: Any, rules: Rules, tokens: Counter[str] | None = None
+    generate: Generator,
+    tokenizer: Any,
+    rules: Rules,
+    tokens: Counter[str] | None = None,
+    taught: bool = True,
 ) -> Player:
     """A player that asks a language model: histories become prompts, completions plain text.
 
     tokens: where `prompt_tokens` and `completion_tokens` are added up, those of each game, though greedy
-    decoding answers equal prompts once.
+    decoding answers equal prompts once. taught: the form of an answer, by SFT; else each prompt says it.
     """
 
     def play(histories: list[History], seeds: list[int]) -> list[str]:
-        ids = prompt_ids(tokenizer, [messages(history, rules) for history in histories])
+        chats = [messages(history, rules) for history in histories]
+        ids = prompt_ids(tokenizer, chats if taught else [with_form(chat, rules) for chat in chats])
         completions = generate(ids, turn_seeds(histories, seeds))
         if tokens is not None:
             tokens.update(prompt_tokens=sum(map(len, ids)), completion_tokens=sum(map(len, completions)))
@@ -297,7 +302,7 @@ def run_player(
     else:
         model, tokenizer = models.load(folder, solver.rules, seed)
         generate = transformers_generator(model, tokenizer, length, temperature, config.batch_size)
-    return model_player(generate, tokenizer, solver.rules, tokens)
+    return model_player(generate, tokenizer, solver.rules, tokens, taught=name != "untrained")
 
 
 def saved_game(model: str) -> tuple[Words, Rules]:

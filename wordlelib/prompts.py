@@ -146,8 +146,18 @@ def system_prompt(rules: Rules) -> str:
         " Each letter of a guess is marked correct (right place), present (another place) or absent (no "
         "further copy)."
     )
-    answer = f" Answer: {THINK}{ASKED_THINKING[rules.thinking]}{END_THINK}{GUESS}word{END_GUESS}"
-    return task + marks + hard + answer
+    return task + marks + hard + _form(rules)
+
+
+def _form(rules: Rules) -> str:
+    return f" Answer: {THINK}{ASKED_THINKING[rules.thinking]}{END_THINK}{GUESS}word{END_GUESS}"
+
+
+def with_form(chat: list[dict[str, str]], rules: Rules) -> list[dict[str, str]]:
+    """The chat as a model reads it that was not taught the form of an answer: the system message says it."""
+    if rules.game != Rules.game or rules.renderer != "facts":
+        return chat
+    return [chat[0] | {"content": chat[0]["content"] + _form(rules)}, *chat[1:]]
 
 
 def render_turn(number: int, turn: Turn, rules: Rules) -> str:
