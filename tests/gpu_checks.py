@@ -45,8 +45,7 @@ def engine_follows(run: Path, out: Path) -> dict[str, Any]:
     vars(config).update(
         unit="turn", batch_size=128, micro_batch_size=64, group_size=8, max_steps=3, max_minutes=0,
         learning_rate=3e-4, warmup_steps=0, states="fixed", refresh_every=10, clues=0.0, mistakes_first=False,
-        preset="ours",
-        schedule="fixed", temperature=1.0, max_completion_length=LENGTH, beta=0.0, epsilon=0.2,
+        preset="ours", schedule="fixed", temperature=1.0, max_completion_length=LENGTH, beta=0.0, epsilon=0.2,
         save_every=100,
     )  # fmt: skip
     folder = out.with_suffix("")

@@ -137,10 +137,8 @@ def test_a_clue_is_asked_again_after_an_answer_that_is_no_word(renderer):
     once = clues.again(clue, completion(["zzzzz"], "zzzzz"), WORDS, rules)
     assert clues.again(once, completion(["zzzzz"], "zzzzz"), WORDS, rules) is None
     twice = clues.again(once, completion(["qqqqq"], "qqqqq"), WORDS, rules)
-    assert once.right == twice.right == clue.right and [turn.guess for turn in twice.tries] == [
-        "zzzzz",
-        "qqqqq",
-    ]
+    assert once.right == twice.right == clue.right
+    assert [turn.guess for turn in twice.tries] == ["zzzzz", "qqqqq"]
     state = messages(twice.tries, rules)[1]["content"].split("\n")[1:]
     shown = [line for line in state if "Z Z Z Z Z" in line or "ZZZZZ" in line or "QQQQQ" in line]
     lines = clues.prompt(twice.known, rules, twice.tries)[1]["content"].split("\n")

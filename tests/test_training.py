@@ -648,10 +648,10 @@ def test_states_where_the_policy_was_wrong_come_first(game):
         if len(game.candidates(turns := (Turn(word, score(word, secret)),))) == 1
     )
     for history, turn in (((), illegal), ((illegal,), illegal), (near, guess), ((*near, guess), guess)):
-        assert training._any_mistaken(history, [turn], game)
+        assert training._erred(history, [turn], game)
     for history, turn in (((), guess), (near, Turn(secret, "GGGGG"))):
-        assert not training._any_mistaken(history, [turn], game)
-        assert training._any_mistaken(history, [turn, illegal], game)  # another game's
+        assert not training._erred(history, [turn], game)
+        assert training._erred(history, [turn, illegal], game)  # another game's
     solver = players.solver_player(game, "random_consistent")
 
     def player(histories, seeds):
@@ -664,7 +664,7 @@ def test_states_where_the_policy_was_wrong_come_first(game):
         for k, turn in enumerate(turns):
             made.setdefault(encode_history(turns[:k]), (turns[:k], []))[1].append(turn)
     rows = training.policy_states(records, game, 1000, 0, mistakes_first=True)
-    marks = [training._any_mistaken(*made[row["history"]], game) for row in rows]
+    marks = [training._erred(*made[row["history"]], game) for row in rows]
     assert marks == sorted(marks, reverse=True) and {True, False} == set(marks)
     assert sorted(row["history"] for row in rows) == sorted(made)
     assert rows[:5] == training.policy_states(records, game, 5, 0, mistakes_first=True)

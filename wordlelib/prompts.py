@@ -126,8 +126,10 @@ _TAGS = re.compile("</?(?:think|guess)>")
 
 def names(text: str, words: Collection[str], length: int) -> bool:
     """Whether a model's text holds one of the words, all of `length` letters: in one piece, or spelled."""
+    if not words:
+        return False
     letters = _TAGS.sub(";", text).replace(" ", "").lower()
-    return bool(words) and any(letters[start : start + length] in words for start in range(len(letters)))
+    return any(letters[start : start + length] in words for start in range(len(letters)))
 
 
 ASKED_THINKING = {"spelled": "words that fit, spelled out", "words": "words that fit", "none": ""}
@@ -177,7 +179,7 @@ def render_turn(number: int, turn: Turn, rules: Rules) -> str:
     return label + {"symbols": symbols, "both": f"{symbols} = {words}"}.get(rules.renderer, words)
 
 
-def knowledge_lines(known: Knowledge, renderer: str = "words") -> list[str]:
+def _knowledge_lines(known: Knowledge, renderer: str = "words") -> list[str]:
     """The summary: pattern, letters present with the places ruled out, letters absent.
 
     With the `facts` renderer it says all that feedback says: each letter present as often as it is yet to be
@@ -240,7 +242,7 @@ def told(history: History, known: Knowledge | None, rules: Rules) -> list[str]:
     """
     lines = _past(history, rules)
     if known:
-        lines += knowledge_lines(known, rules.renderer)
+        lines += _knowledge_lines(known, rules.renderer)
     if rules.renderer == "facts":
         lines += _spelled("Not words", [turn.guess for turn in history if turn.rule == "not_a_word"])
     return lines

@@ -481,9 +481,9 @@ def policy_states(
     """Up to `n` of the distinct states that the policy met in games, with their look-ahead columns.
 
     The empty history, which every game shares, counts once. The states are drawn before their
-    columns are computed, which takes much longer. mistakes_first: those come first in which a turn of the
-    policy was `_mistaken`. barred: words that no training text may name; what follows one in a game is left
-    out, since it shows it.
+    columns are computed, which takes much longer. mistakes_first: those come first in which the policy erred
+    (`_erred`). barred: words that no training text may name; what follows one in a game is left out, since it
+    shows it.
     """
     states: dict[str, tuple[History, str, list[Turn]]] = {}
     for record in records:
@@ -491,24 +491,23 @@ def policy_states(
         for k, turn in enumerate(turns):
             _, _, made = states.setdefault(encode_history(turns[:k]), (turns[:k], record["secret"], []))
             made.append(turn)
-            if barred and names(turn.text, barred, solver.rules.length):
+            if names(turn.text, barred, solver.rules.length):
                 break
     met, rng = list(states.values()), random.Random(seed)
     if mistakes_first:
         rng.shuffle(met)
-        drawn = sorted(met, key=lambda state: not _any_mistaken(state[0], state[2], solver))[:n]
+        drawn = sorted(met, key=lambda state: not _erred(state[0], state[2], solver))[:n]
     else:
         drawn = rng.sample(met, min(n, len(met)))
     return [data.state_row(solver, history, secret, "policy") for history, secret, _ in drawn]
 
 
-def _any_mistaken(history: History, turns: Sequence[Turn], solver: Solver) -> bool:
+def _erred(history: History, turns: Sequence[Turn], solver: Solver) -> bool:
     """Whether a turn had no legal guess, one made before, or, with one or two words left, none of these."""
-    left = [solver.universe[place] for place in solver.candidates(history)]
-    past = {turn.guess for turn in history}
+    left, past = solver.candidates(history), {turn.guess for turn in history}
+    few = {solver.universe[place] for place in left} if len(left) <= FEW else ()
     return any(
-        turn.feedback is None or turn.guess in past or (0 < len(left) <= FEW and turn.guess not in left)
-        for turn in turns
+        turn.feedback is None or turn.guess in past or (few and turn.guess not in few) for turn in turns
     )
 
 
@@ -633,7 +632,7 @@ def grpo(
     max_completion_length, beta, epsilon, and for turns states, refresh_every, clues, mistakes_first,
     preset, schedule.
     `secrets`: training secrets, which are played; where mistakes come first, up to as many of the `rehearsed`
-    ones too, so that what is forgotten of them comes back. No prompt names a `barred` word.
+    ones too, so that what is forgotten of them comes back. No prompt of a turn names a `barred` word.
     `measure` gets the number of a validation, from 1, every `eval_every` steps, and what it returns stands in
     the log row of that step. Goes on from the last checkpoint when `run.resumed`. The best checkpoint won
     most of its validation games.
@@ -669,8 +668,8 @@ def grpo(
         games["games_played"] = len(drawn)
         mixed, n = config.states == "mixed", _rows_a_round(config)
         n_clues = round(config.clues * n)
-        how = ((n - n_clues) // (1 + mixed), seed, config.mistakes_first, barred)
-        rows = policy_states(records, solver, *how)
+        n_states = (n - n_clues) // (1 + mixed)
+        rows = policy_states(records, solver, n_states, seed, config.mistakes_first, barred)
         if mixed:
             rows += random.Random(seed).sample(list(states), min(len(states), len(rows)))
         if n_clues:
