@@ -16,6 +16,7 @@ import pytest
 import torch
 import transformers
 import trl
+from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from wordlelib import (
     callbacks,
@@ -110,13 +111,12 @@ def open_run(folder: Path, settings: dict, resumed: bool = False) -> runs.Run:
     return runs.Run("02_sft", SimpleNamespace(**settings), folder, resumed)
 
 
-def train_sft(source, folder, model=None, resumed=False, measure=lambda number: {}, **changes):
+def train_sft(source, folder, model=None, resumed=False, measure=lambda number: {}, rows=None, **changes):
     tokenizer = models.nano_tokenizer(source.rules)
     run = open_run(folder, SFT | changes, resumed)
     model = model or models.nano_model(tokenizer)
-    metrics = training.sft(
-        model, tokenizer, source.rows("sft"), source.rows("sft_val"), run.config, run, measure
-    )
+    rows = rows or source.rows("sft")
+    metrics = training.sft(model, tokenizer, rows, source.rows("sft_val"), run.config, run, measure)
     return model, metrics
 
 
@@ -244,23 +244,50 @@ def test_a_tokenizer_that_knows_no_places_does_for_rows_without_rejected_words(
 # SFT ---------------------------------------------------------------------------------------------
 
 
-def test_rows_are_grouped_as_the_trainer_itself_would_group_them(source, tmp_path, monkeypatch):
-    """So a resumed training meets them in the order of an uninterrupted one, as the trainer sees to it."""
-    know = training._know_lengths
+def test_batches_of_similar_length_come_in_random_order(source, tmp_path, monkeypatch):
+    """They hold the rows that the trainer's own would; the longest comes first, and a short one last."""
+    shuffle = training._shuffle_batches
 
     def compared(trainer):
-        def order():
-            torch.manual_seed(3)
-            return list(trainer._get_train_sampler(trainer.train_dataset))
+        size, lengths = SFT["batch_size"], trainer.train_dataset.data["input_ids"].to_pylist()
 
-        own = order()
-        know(trainer)
-        assert order() == own and sorted(own) == list(range(len(source.rows("sft"))))
+        def batches(sampler):
+            order = list(sampler)
+            return [tuple(order[start : start + size]) for start in range(0, len(order), size)]
+
+        shuffle(trainer)
+        sampler = trainer._get_train_sampler(trainer.train_dataset)
+        new = batches(sampler)
+        own = batches(
+            LengthGroupedSampler(
+                size, lengths=list(map(len, lengths)), generator=torch.Generator().manual_seed(0)
+            )
+        )
+        assert sorted(new) == sorted(own) and new == batches(sampler)
+        assert new[0] == own[0] and max(map(len, lengths)) == len(lengths[new[0][0]])
+        assert len(own[-1]) < size and new[-1] == own[-1]
+        assert sum(a == b for a, b in zip(own, new, strict=True)) < len(own) / 2
+        sampler.set_epoch(1)
+        assert new != batches(sampler)
         raise Stopped
 
-    monkeypatch.setattr(training, "_know_lengths", compared)
+    monkeypatch.setattr(training, "_shuffle_batches", compared)
     with pytest.raises(Stopped):
-        train_sft(source, tmp_path)
+        train_sft(source, tmp_path, micro_batch_size=SFT["batch_size"] // 2)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 8])
+def test_few_rows_make_few_batches(source, tmp_path, monkeypatch, rows):
+    shuffle = training._shuffle_batches
+
+    def compared(trainer):
+        shuffle(trainer)
+        assert sorted(trainer._get_train_sampler()) == list(range(rows))
+        raise Stopped
+
+    monkeypatch.setattr(training, "_shuffle_batches", compared)
+    with pytest.raises(Stopped):
+        train_sft(source, tmp_path, rows=source.rows("sft")[:rows], batch_size=4)
 
 
 def test_sft_learns_and_logs_every_column(source, tmp_path):
@@ -286,16 +313,23 @@ def stop_at_second_validation(number):
     return {}
 
 
-def test_a_resumed_sft_ends_with_the_weights_of_an_uninterrupted_one(source, tmp_path):
-    """Same rows, same step count, same optimiser state; the log has each step once."""
-    whole, _ = train_sft(source, tmp_path / "whole")
+@pytest.mark.parametrize("rows", [0, 26])
+def test_a_resumed_sft_ends_with_the_weights_of_an_uninterrupted_one(source, tmp_path, rows):
+    """Same rows, same step count, same optimiser state; the log has each step once.
+
+    Also where it was stopped in the second pass: four steps of 26 rows each.
+    """
+    steps = {"max_steps": 12, "eval_every": 6, "save_every": 6} if rows else {}
+    steps["rows"] = source.rows("sft")[:rows]
+    whole, _ = train_sft(source, tmp_path / "whole", **steps)
     with pytest.raises(Stopped):
-        train_sft(source, tmp_path / "cut", measure=stop_at_second_validation)
-    resumed, metrics = train_sft(source, tmp_path / "cut", resumed=True)
-    assert metrics["steps"] == 6
+        train_sft(source, tmp_path / "cut", measure=stop_at_second_validation, **steps)
+    resumed, metrics = train_sft(source, tmp_path / "cut", resumed=True, **steps)
+    last = steps.get("max_steps", 6)
+    assert metrics["steps"] == last
     assert torch.allclose(flat(whole), flat(resumed), atol=1e-6)
-    steps = [row["step"] for row in runs.read_log(tmp_path / "cut" / "log.jsonl") if "eval_loss" in row]
-    assert steps == [3, 6]
+    log = runs.read_log(tmp_path / "cut" / "log.jsonl")
+    assert [row["step"] for row in log if "eval_loss" in row] == [last // 2, last]
 
 
 def test_resuming_a_finished_training_takes_no_further_step(source, tmp_path):

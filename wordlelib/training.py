@@ -10,7 +10,7 @@ import pickle
 import random
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -260,14 +260,38 @@ def _quiet(trainer: Any) -> None:
     trainer.remove_callback(PrinterCallback)
 
 
-def _know_lengths(trainer: Any) -> None:
-    """Group rows by lengths from their table; the trainer would read every row for its own."""
+def _shuffle_batches(trainer: Any) -> None:
+    """Batches of rows of similar length, in random order.
+
+    The trainer's own sampler sorts them, the longest first, fifty batches at a time: late turns are trained
+    on, then ever shorter clues, then late turns again, and the loss swings with it. It would also read every
+    row for its length, which stands in the table. And its order depends on all that was drawn before, so a
+    training that is resumed after its first pass would meet other rows.
+    """
     import pyarrow.compute
+    import torch
     from transformers.trainer_pt_utils import LengthGroupedSampler
+
+    class ShuffledBatches(LengthGroupedSampler):
+        epoch = 0
+
+        def set_epoch(self, epoch: int) -> None:
+            self.epoch = epoch
+
+        def __iter__(self) -> Iterator[int]:
+            self.generator.manual_seed(trainer.args.seed + self.epoch)
+            order = torch.tensor(list(super().__iter__()))
+            # The first has the longest row, and shows at once what memory is needed; the last may be short.
+            first, *others = order.split(self.batch_size)
+            short = others[-1:] if len(order) % self.batch_size else []
+            whole = others[: len(others) - len(short)]
+            drawn = [whole[n] for n in torch.randperm(len(whole), generator=self.generator)]
+            return iter(torch.cat([first, *drawn, *short]).tolist())
 
     lengths = pyarrow.compute.list_value_length(trainer.train_dataset.data["input_ids"]).to_pylist()
     batch = trainer.args.train_batch_size * trainer.args.gradient_accumulation_steps
-    trainer._get_train_sampler = lambda _=None: LengthGroupedSampler(batch, lengths=lengths)
+    sampler = ShuffledBatches(batch, lengths=lengths, generator=torch.Generator())
+    trainer._get_train_sampler = lambda _=None: sampler
 
 
 def sft(
@@ -330,7 +354,7 @@ def sft(
         callbacks=[step_log, saving, guard],
     )
     if listed:
-        _know_lengths(trainer)
+        _shuffle_batches(trainer)
     decay_to_the_end(trainer, step_log)
     _quiet(trainer)
     _train(trainer, run, saving)
