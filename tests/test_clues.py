@@ -1,6 +1,7 @@
 """Clues: words by their pattern and letters, and the rows made of them."""
 
 import random
+import statistics
 from collections import Counter
 from itertools import islice
 
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordlelib import clues, data
-from wordlelib.clues import clue, clue_rows, counted, fitting
+from wordlelib.clues import clue, clue_rows, copies, fitting
+from wordlelib.game import knowledge
 from wordlelib.prompts import (
     completion,
     is_well_formed,
@@ -19,7 +21,8 @@ from wordlelib.prompts import (
     system_prompt,
 )
 from wordlelib.rules import rules_for
-from wordlelib.solver import letter_table
+from wordlelib.solver import Solver, letter_table
+from wordlelib.teachers import STUDENT_MIX, make_states
 from wordlelib.words import Words, load_words, sample_words, split_secrets
 
 WORDS = sample_words(load_words(), 150, seed=3)
@@ -30,12 +33,15 @@ LETTERS = "".join(WORDS.answers)
 def fits(word, known):
     """The meaning of a clue, letter by letter."""
     placed = all(k in ("_", letter) for k, letter in zip(known.pattern, word, strict=True))
-    present = all(
-        letter in word and not any(word[place - 1] == letter for place in barred)
-        for letter, barred in known.present.items()
+    present = all(word.count(letter) > known.pattern.count(letter) for letter in known.present)
+    elsewhere = not any(
+        word[place - 1] == letter
+        for letter, barred in (*known.present.items(), *known.barred.items())
+        for place in barred
     )
-    counted = all(word.count(letter) <= most for letter, most in known.most.items())
-    return placed and present and counted and not set(known.absent) & set(word)
+    least = all(word.count(letter) >= least for letter, least in known.least.items())
+    most = all(word.count(letter) <= most for letter, most in known.most.items())
+    return placed and present and elsewhere and least and most and not set(known.absent) & set(word)
 
 
 @given(word=st.sampled_from(WORDS.answers), seed=st.integers(), count=st.booleans())
@@ -43,7 +49,7 @@ def test_a_clue_is_true_and_fits_the_words_that_it_says(word, seed, count):
     rng = random.Random(seed)
     known = clue(word, rng, LETTERS)
     if count:
-        known = counted(known, word, rng)
+        known = copies(known, word, rng)
     assert fits(word, known)
     found = {WORDS.answers[i] for i in fitting(letter_table(WORDS.answers, RULES.length), known)}
     assert found == {other for other in WORDS.answers if fits(other, known)}
@@ -66,13 +72,56 @@ def test_rows_ask_for_a_word_without_a_game_and_name_one_that_fits():
 
 
 def test_clues_look_like_the_summary_of_their_renderer():
-    """Open places, and letters that have no further copy, in `facts` alone."""
+    """Open places, and where letters that are placed have no further copy, in `facts` alone."""
     shown = {}
     for renderer in ("words", "facts"):
         rows = clue_rows(WORDS.answers, rules_for(WORDS, renderer=renderer), 200, 0)
         shown[renderer] = "\n".join(row["prompt"][1]["content"] for row in rows)
-    assert "(not " in shown["words"] and "No further: " not in shown["words"]
-    assert "(not " not in shown["facts"] and "No further: " in shown["facts"]
+    assert "(not " in shown["words"] and "(not " not in shown["facts"]
+    for line in ("No further: ", "Not: "):
+        assert line not in shown["words"] and line in shown["facts"]
+
+
+def test_clues_tell_about_as_much_as_states_in_which_one_word_is_left():
+    """Mean numbers of letters placed, present and absent, and of places open to a present letter; how often a
+    place is barred to a letter that is placed, and a letter said to have no further copy."""
+    words = load_words()
+    rules, rng = rules_for(words, renderer="facts"), random.Random(0)
+    solver, secrets = Solver(words, rules), rng.sample(words.answers, 300)
+    met = (history for history, _, _ in make_states(solver, secrets, 1500, 0, STUDENT_MIX) if history)
+    states = [knowledge(history, 5) for history in met if len(solver.candidates(history)) == 1]
+    asked = [
+        known for known, right in islice(clues.drawn(words.answers, rules, rng), 1500) if len(right) == 1
+    ]
+
+    def told(facts):
+        parts = (
+            (5 - k.pattern.count("_"), len(k.present), len(k.absent), bool(k.barred), any(k.most.values()))
+            for k in facts
+        )
+        barred = [places for k in facts for places in k.present.values()]
+        unknown = [k.pattern.count("_") for k in facts for _ in k.present]
+        opened = statistics.mean(unknown) - statistics.mean(map(len, barred))
+        return [*(statistics.mean(map(float, column)) for column in zip(*parts, strict=True)), opened]
+
+    assert told(asked) == pytest.approx(told(states), rel=0.25)
+
+
+def test_a_clue_can_say_that_a_letter_comes_twice_and_gives_seldom_all_letters_away():
+    words = Words(("radar", "civic", "mamma"), ("radar", "civic", "mamma"))
+    rules = rules_for(words, renderer="facts")
+    shown = [row["prompt"][1]["content"] for row in clue_rows(words.answers, rules, 600, 0)]
+    assert any("A A in" in text for text in shown) and any("R R in" in text for text in shown)
+
+    def complete(known):
+        return known.pattern.count("_") == sum(
+            max(1, known.least.get(letter, 0) - known.pattern.count(letter)) for letter in known.present
+        )
+
+    asked = [known for known, _ in islice(clues.drawn(WORDS.answers, rules, random.Random(0)), 1000)]
+    rng = random.Random(0)
+    anyhow = [copies(clue(word, rng, LETTERS), word, rng) for word in WORDS.answers * 7]
+    assert 0 < sum(map(complete, asked)) / 1000 < 0.5 * sum(map(complete, anyhow)) / len(anyhow)
 
 
 def test_where_words_are_rejected_some_clues_show_what_was_tried():
@@ -80,7 +129,7 @@ def test_where_words_are_rejected_some_clues_show_what_was_tried():
     rules, real = rules_for(WORDS, renderer="facts"), load_words().dictionary
     rows = list(clue_rows(WORDS.answers, rules, 600, 0, 0.5, real))
     shown = [row for row in rows if "Not words: " in row["prompt"][1]["content"]]
-    assert 0.2 < len(shown) / len(rows) < 0.4
+    assert 0.1 < len(shown) / len(rows) < 0.3
     again = 0
     for row in shown:
         lines = dict(line.split(": ") for line in row["prompt"][1]["content"].split("\n"))

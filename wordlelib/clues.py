@@ -21,11 +21,14 @@ from wordlelib.solver import letter_table
 from wordlelib.words import Words
 
 SOURCE = "clue"
-GREEN = (0.2, 0.4, 0.6)  # chances of a letter to be known with its place: one of them holds for a clue
-PRESENT = 0.3  # of other letters, those that are known without their place
-ABSENT = (3, 11)  # letters that are known to be absent, from and to
-KEPT = 0.3  # share that stays of clues that many words fit: they say too little to practise on
-COUNTED = 0.3  # of letters all of whose copies are shown, those that are said to have no further one
+# A clue tells about as much as the states in which SFT's secrets are the one word left.
+GREEN = (0.15, 0.4, 0.7)  # chances of a letter to be known with its place: one of them holds for a clue
+PRESENT = 0.35  # of other letters, those that are known without their place
+ABSENT = (6, 22)  # draws of letters that are known to be absent, from and to; frequent ones come twice
+KEPT = 0.3  # share that stays of clues that many words fit, or that give every letter away
+TWICE = 0.2  # of letters with two copies or more that have no place yet, those said to come so often
+COUNTED = 0.1  # of letters all of whose copies are shown, those said to have no further one
+BARRED = 0.35  # of the others among them that have their place, those said not to stand in another
 TRIED = 0.3  # chance of a clue to show strings tried in vain, if some are found, where rows reject words
 MOST_TRIED = 3
 
@@ -57,20 +60,39 @@ def clue(word: str, rng: random.Random, letters: Sequence[str]) -> Knowledge:
     """What a clue says of `word`; letters: those that absent ones are drawn from, frequent ones often."""
     green = rng.choice(GREEN)
     pattern = "".join(letter if rng.random() < green else "_" for letter in word)
-    present = {}
-    for place, letter in enumerate(word):
-        if pattern[place] == "_" and word.count(letter) == 1 and rng.random() < PRESENT:
-            others = [other + 1 for other in range(len(word)) if other != place and pattern[other] == "_"]
-            present[letter] = tuple(sorted(rng.sample(others, min(len(others), rng.randint(1, 3)))))
+    present = {
+        letter: _some_places(pattern, rng, {place for place, own in enumerate(word, 1) if own == letter})
+        for letter in sorted(set(word))
+        if pattern.count(letter) < word.count(letter) and rng.random() < PRESENT
+    }
     absent = {rng.choice(letters) for _ in range(rng.randint(*ABSENT))} - set(word)
-    return Knowledge(pattern, dict(sorted(present.items())), tuple(sorted(absent)), {}, {}, {})
+    return Knowledge(pattern, present, tuple(sorted(absent)), {}, {}, {})
 
 
-def counted(known: Knowledge, word: str, rng: random.Random) -> Knowledge:
-    """The clue, and of some letters all of whose copies it shows that there is no further one."""
-    shown = Counter(known.pattern.replace("_", "") + "".join(known.present))
+def _some_places(pattern: str, rng: random.Random, own: Collection[int] = ()) -> tuple[int, ...]:
+    """One or, less often, two of the places that are not known, none of its `own`; fewer without so many."""
+    others = [place for place, known in enumerate(pattern, 1) if known == "_" and place not in own]
+    return tuple(sorted(rng.sample(others, min(len(others), rng.choice((1, 1, 2))))))
+
+
+def copies(known: Knowledge, word: str, rng: random.Random) -> Knowledge:
+    """The clue, and what the `facts` renderer tells besides of letters all of whose copies it shows.
+
+    Of some present ones how often they come; of some others that there is no further copy, or none in one or
+    two other places.
+    """
+    pattern = known.pattern
+    least = {
+        letter: word.count(letter)
+        for letter in known.present
+        if word.count(letter) > pattern.count(letter) + 1 and rng.random() < TWICE
+    }
+    shown = Counter(pattern.replace("_", "") + "".join(known.present)) | Counter(least)
     whole = [letter for letter in sorted(shown) if shown[letter] == word.count(letter)]
-    return known._replace(most={letter: shown[letter] for letter in whole if rng.random() < COUNTED})
+    most = {letter: shown[letter] for letter in whole if rng.random() < COUNTED}
+    placed = [letter for letter in whole if letter not in most and letter not in known.present]
+    barred = {letter: _some_places(pattern, rng) for letter in placed if rng.random() < BARRED}
+    return known._replace(least=least, most=most, barred={k: v for k, v in barred.items() if v})
 
 
 def drawn(words: Sequence[str], rules: Rules, rng: random.Random) -> Iterator[tuple[Knowledge, list[str]]]:
@@ -81,10 +103,15 @@ def drawn(words: Sequence[str], rules: Rules, rng: random.Random) -> Iterator[tu
         for word in deck:
             known = clue(word, rng, letters)
             if rules.renderer == "facts":
-                known = counted(known, word, rng)
+                known = copies(known, word, rng)
             fits = [words[i] for i in fitting(table, known)]
-            if len(fits) <= MOST_LEFT or rng.random() <= KEPT:
+            if (len(fits) <= MOST_LEFT and not _gives_all_letters(known)) or rng.random() <= KEPT:
                 yield known, fits
+
+
+def _gives_all_letters(known: Knowledge) -> bool:
+    present = sum(max(1, known.least.get(x, 0) - known.pattern.count(x)) for x in known.present)
+    return present == known.pattern.count("_")
 
 
 def prompt(known: Knowledge, rules: Rules, tries: History = ()) -> list[dict[str, str]]:
