@@ -64,6 +64,7 @@ def test_an_answer_that_fits_stays_as_it_is(answer):
         ("<think>A B A C K no; B E A R S no; W E A R D no; Y E A R D no", ["aback", "bears", "weard"]),
         (completion(["weard"], "bears"), ["weard", "bears"]),
         (completion(["beard"], "beard", rejected=["heard", "weard"]), ["weard"]),  # an unjust no
+        (completion(["heard"], "heard", rejected=["weard", "weard"]), ["weard"]),  # one no too many
         ("<think>W E A R D S</think><guess>weards</guess>", []),
         ("<think>W É A R D no; Ж Ж Ж Ж Ж no; W E A R D no</think><guess>beards</guess>", ["weard"]),
         ("beard", []),
@@ -129,7 +130,7 @@ def test_any_allowed_word_that_fits_a_clue_is_right_where_the_secret_can_be_any(
         assert narrow.prompt == wide.prompt and narrow.fits <= set(words.answers)
         assert narrow.guess in words.answers and narrow.fits == wide.fits & set(words.answers)
         wider += narrow.fits < wide.fits
-    assert wider > 5
+    assert wider > 2
 
 
 def test_states_come_with_the_words_left_and_those_without_any_are_left_out():

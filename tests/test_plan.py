@@ -166,7 +166,7 @@ def test_rows_are_lowered_first_then_unused_length_then_the_weights_then_the_mod
     wide = {"02_sft.max_length": 8192, "02_sft.micro_batch_size": 8}
     assert plan.advice(plan.with_changes(settings, wide), 48)["02_sft.max_length"] == 312
     rejecting = {**wide, "01_data_synthesis.rejecting": 0.4}  # longer rows, none of which may be refused
-    assert plan.advice(plan.with_changes(settings, rejecting), 48)["02_sft.max_length"] == 336
+    assert plan.advice(plan.with_changes(settings, rejecting), 48)["02_sft.max_length"] == 352
     full = {"02_sft.adapter": "none", "02_sft.micro_batch_size": 8}
     assert plan.advice(plan.with_changes(settings, full), 24)["02_sft.adapter"] == "qlora"
     assert plan.advice(settings, 8)["02_sft.model"] in plan.MODELS

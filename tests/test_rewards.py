@@ -294,6 +294,35 @@ def test_a_wrong_word_that_its_own_thinking_rejects_counts_as_made_before():
         assert values("repeat", [write(word) for word in words], **columns) == [0, 0]
 
 
+def test_rejecting_a_possible_word_or_one_word_twice_costs_whatever_is_guessed():
+    """In a state and in a clue, of any well-formed answer; wrong words may be rejected once."""
+    right, other = SOLVER.consistent_words(HISTORY)[:2]
+    said = [(), ("pound",), ("pound", "zzzzz"), ("pound", "pound"), (other,), (right,)]
+    state = {"history": HISTORY, "secret": right}
+    for columns in (state, {"history": (), "secret": "", "fits": f"{right} {other}"}):
+        for guess in (right, "crane", "zzzzz"):
+            texts = [prompts.completion([guess], guess, rejected=rejected) for rejected in said]
+            assert values("rejections", texts, **columns) == [0, 0, 0, -1, -1, -1]
+            cut = [text.removesuffix(prompts.END_GUESS) for text in texts]
+            assert values("rejections", cut, **columns) == [0] * 6
+    weights = rewards.PRESETS["ours"]["weights"]
+    once, twice = (prompts.completion([right], right, rejected=["pound"] * n) for n in (1, 2))
+    judge = rewards.make_judge(SOLVER, SOLVER.rules)
+    paid = [rewards.total(weights, judge(text, HISTORY, right, None)) for text in (once, twice)]
+    assert paid[0] - paid[1] == pytest.approx(0.3)
+
+
+def test_a_word_that_fits_and_cannot_be_the_secret_may_be_rejected():
+    """With `universe: answers` a secret is an answer; with `allowed` it may be any allowed word."""
+    shown = (Turn("crane", game.score("crane", "steep")),)
+    strange = next(w for w in WORDS.allowed if w not in WORDS.answers and game.is_consistent(w, shown))
+    text = prompts.completion(["steep"], "steep", rejected=[strange])
+    for universe, misrejected in (("answers", False), ("allowed", True)):
+        solver = make_solver(WORDS, universe=universe)
+        judge = rewards.make_judge(solver, solver.rules)
+        assert judge(text, shown, "steep", None).misrejected == misrejected
+
+
 def test_colours_are_paid_apart():
     """Each colour's term falls with the marks of that colour that the guess contradicts."""
     history = (Turn("crane", "GYBBB"),)

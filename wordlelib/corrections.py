@@ -16,7 +16,7 @@ from itertools import islice
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from wordlelib import clues, evaluate, models, players, tasks, training
+from wordlelib import clues, evaluate, models, players, rewards, tasks, training
 from wordlelib.data import Data, Row, write_jsonl
 from wordlelib.game import History
 from wordlelib.misses import MOST_LEFT
@@ -78,13 +78,13 @@ def corrected(
 ) -> str:
     """What the student is to say: its own answer where that is right, else the teacher's.
 
-    Right is a well-formed answer that guesses a word that fits, rejects none of these, and names no `barred`
-    word: one that training texts may not name. rejects: whether wrong words of its own come first and are
-    rejected, where few are left.
+    Right is a well-formed answer that guesses a word that fits, rejects none of these and no word twice, and
+    names no `barred` word: one that training texts may not name. rejects: whether wrong words of its own come
+    first and are rejected, where few are left.
     """
     rejected = rejected_words(answer)
     guess = parse_guess(answer, rules.length, rules.alphabet).guess
-    faulty = question.fits.intersection(rejected) or names(answer, barred, rules.length)
+    faulty = rewards.misrejects(rejected, question.fits) or names(answer, barred, rules.length)
     if guess in question.fits and not faulty and is_well_formed(answer, rules.length, rules.alphabet):
         return answer
     said = dict.fromkeys([*rejected, *stated_words(answer, rules.thinking), *([guess] if guess else ())])

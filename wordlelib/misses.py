@@ -14,8 +14,13 @@ from wordlelib.game import Knowledge
 MOST_LEFT = 8  # words left, up to which some are rejected: with more of them a student finds one
 REJECTED = {1: 0.5, 2: 0.3, 3: 0.2}  # how many at once, and how often
 # Where they come from, and how often: words with the fewest facts against them, strings that fit and are no
-# words, past guesses of the game, and others that fit, which teach to name what is not named yet.
+# words, past guesses of the game, and others that fit. The last teach to name what is not named yet: without
+# them a student says a word again that it has just rejected. That such a *no* is unjust, GRPO's reward says.
 SOURCES = {"near": 0.25, "invented": 0.25, "past": 0.15, "other": 0.35}
+# How often one of them comes once more, and then again: students say the same wrong word time after time,
+# and only a row in which that has happened can teach what to do then.
+AGAIN = 0.25
+MOST_AGAIN = 2
 NEAREST = 30  # of which near ones are drawn
 TRIES = 40  # strings that are drawn to invent one that fits
 
@@ -75,7 +80,9 @@ def misses(
     real: Collection[str],
     past: Sequence[str] = (),
 ) -> list[str]:
-    """One to three different words to reject before those `named`, none of these; none when all words are.
+    """One to three different words to reject before those `named`, none of these, and some of them again.
+
+    None when all words are named.
 
     table: `letter_table` of the words. real: words that are not invented, beside those of the list. past:
     guesses of the game so far. A source that has none leaves its turn to near ones.
@@ -95,4 +102,7 @@ def misses(
             drawn.append(invented(table, known, draws, real, fits) or rng.choice(near))
         else:
             drawn.append(rng.choice(pools[source] or near))
-    return list(dict.fromkeys(drawn))
+    drawn = list(dict.fromkeys(drawn))
+    if rng.random() < AGAIN:
+        drawn += rng.choices(drawn, k=rng.randint(1, MOST_AGAIN))
+    return drawn

@@ -64,7 +64,7 @@ FRAGMENTATION = 0.05  # share of what training needs for a while
 # `facts` 137 and 180; and a margin, since Qwen3's template adds four and more states find longer ones.
 LONGEST_PROMPT = {"words": 264, "both": 316, "facts": 146, "symbols": 160}
 LONGEST_ROW = {"words": 312, "both": 368, "facts": 194, "symbols": 210}
-LONGEST_REJECTED = 24  # what three words of five letters, rejected first, add to a row: 21, and a margin
+LONGEST_REJECTED = 40  # what five words of five letters, rejected first, add to a row: 35, and a margin
 
 # --- Facts of formats -------------------------------------------------------------------------------
 BF16, FP32 = 2, 4

@@ -5,12 +5,12 @@ A row is one guess in one state (`unit: turn`). The columns `history` (always), 
 some rows are clues `fits` (`judge_clue`); other columns and keywords are accepted and not read: candidates
 are counted anew from the history.
 Only a well-formed completion is judged further than its form, and only a legal guess further than
-the dictionary. So no malformed text earns anything by the word in it.
+the dictionary and the words that its thinking rejects. So no malformed text earns anything by the word in it.
 """
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache, singledispatch, wraps
 from itertools import product
 from typing import Any, NamedTuple
@@ -31,7 +31,8 @@ class Judgement(NamedTuple):
     """What is known of one completion; fields after `legal` are neutral unless the guess is legal.
 
     reason: what the parser said. well_formed: see `prompts.is_well_formed`. guess: None unless
-    well-formed. legal: the game accepts the guess. greens, yellows, greys: share of the marks of
+    well-formed. misrejected: its thinking rejects a word that is still possible, or one word twice.
+    legal: the game accepts the guess. greens, yellows, greys: share of the marks of
     that colour so far that the guess does not contradict (1 when there are none). bits: information
     over the `n_candidates` words still possible. possible: the guess is one of them (a consistent
     guess may be outside the solver's universe). best_bits: the best guess's bits, None if unknown.
@@ -46,6 +47,7 @@ class Judgement(NamedTuple):
     turns: int
     best_bits: float | None
     guess: str | None = None
+    misrejected: bool = False
     legal: bool = False
     repeated: bool = False
     greens: float = 0.0
@@ -87,8 +89,11 @@ def make_judge(
         guess, base = form_of(text, turns, rules, best_bits)
         if guess is None:
             return Judgement(*base)
+        said = prompts.rejected_words(text)
+        possible = [word for word in said if word in universe and game.is_consistent(word, turns)]
+        misrejected = misrejects(said, possible)
         if game.judge(guess, turns, solver.words, rules) != "ok":
-            return Judgement(*base, guess)
+            return Judgement(*base, guess, misrejected)
         wrong = game.violations(guess, turns)
         candidates = solver.candidates(history)
         consistent = not any(wrong)
@@ -96,8 +101,9 @@ def make_judge(
         return Judgement(
             *base,
             guess,
+            misrejected,
             legal=True,
-            repeated=_again(guess, turns, text, consistent),
+            repeated=_again(guess, turns, said, consistent),
             greens=greens,
             yellows=yellows,
             greys=greys,
@@ -112,9 +118,14 @@ def make_judge(
     return judge
 
 
-def _again(guess: str, turns: History, text: str, right: bool) -> bool:
+def misrejects(rejected: Sequence[str], possible: Collection[str]) -> bool:
+    """Whether thinking that rejects these words rejects one of the `possible` ones, or any word twice."""
+    return len(set(rejected)) < len(rejected) or any(word in possible for word in rejected)
+
+
+def _again(guess: str, turns: History, said: list[str], right: bool) -> bool:
     """Whether a guess was made before, or is one that its own thinking rejects, and rightly."""
-    return any(turn.guess == guess for turn in turns) or (not right and guess in prompts.rejected_words(text))
+    return any(turn.guess == guess for turn in turns) or (not right and guess in said)
 
 
 def judge_clue(text: str, fits: str, words: Words, rules: Rules) -> Judgement:
@@ -123,19 +134,24 @@ def judge_clue(text: str, fits: str, words: Words, rules: Rules) -> Judgement:
     A clue is a game of one turn without a past, which each of these words wins.
     """
     guess, base = form_of(text, (), rules, None)
-    if guess is None or guess not in words.dictionary:
-        return Judgement(*base, guess)
-    right = guess in fits.split()
+    if guess is None:
+        return Judgement(*base)
+    said, possible = prompts.rejected_words(text), frozenset(fits.split())
+    misrejected = misrejects(said, possible)
+    if guess not in words.dictionary:
+        return Judgement(*base, guess, misrejected)
+    right = guess in possible
     return Judgement(
         *base,
         guess,
+        misrejected,
         legal=True,
-        repeated=_again(guess, (), text, right),
+        repeated=_again(guess, (), said, right),
         greens=float(right),
         yellows=float(right),
         greys=float(right),
         consistent=right,
-        n_candidates=len(fits.split()),
+        n_candidates=len(possible),
         possible=right,
         won=right,
         letters=float(right),
@@ -206,6 +222,12 @@ TERMS: dict[str, Term] = {
         "-1 for a legal guess made before or rightly rejected before it",
         lambda j: -1.0 if j.repeated else 0.0,
     ),
+    "rejections": Term(
+        -1,
+        0,
+        "-1 where the thinking of a well-formed answer rejects a possible word, or one word twice",
+        lambda j: -1.0 if j.misrejected else 0.0,
+    ),
     "greens": Term(0, 1, "share of the green marks so far that the guess keeps", lambda j: j.greens),
     "yellows": Term(0, 1, "the same of yellow marks", lambda j: j.yellows),
     "greys": Term(0, 1, "the same of grey marks", lambda j: j.greys),
@@ -249,7 +271,10 @@ KINDS = ("ideal", "legal", "inconsistent", "repeated", "nonword", "malformed", "
 # 1 + 0.5 + 0.3 + 0.5 = 2.3; a repeated one (0 bits) at most 1 + 0.5 + 0.3 - 0.4 = 1.4 and at
 # least 1.1; a non-word 1; malformed 0.1 or 0.2. A wrong word that its own thinking rejects gets 0.4 less than
 # it would otherwise, at least 1.1. It never looks at the secret: the chance to win is the expected win, with
-# less noise. Range 0 to 3.4.
+# less noise. All this is said of answers whose thinking rejects neither a possible word nor one word twice:
+# that costs 0.3 whatever is guessed, more than some steps of the ladder. Else a right guess pays as well
+# after its own rejection, and a policy that is paid for looking again comes to reject what it names. Range 0
+# to 3.4.
 # predibase: after the public description of Predibase's Wordle rewards (format 1.0 with half of it
 # for the dictionary, use of feedback 0.5, value as information gain 0.3), in this project's terms, so
 # the values are not theirs. An inconsistent guess may win by its information.
@@ -268,6 +293,7 @@ OURS = {
     "format": 1.0,
     "dictionary": 0.5,
     "repeat": 0.4,
+    "rejections": 0.3,
     "greens": 0.1,
     "yellows": 0.1,
     "greys": 0.1,
