@@ -663,3 +663,19 @@ def test_a_dataset_has_the_rows_of_the_file_and_their_checks(tmp_path):
         (tmp_path / "sft.jsonl").write_text("\n".join(lines) + "\n")
         with pytest.raises(ValueError, match=said):
             made.dataset("sft")
+
+
+def test_answers_that_would_be_cut_are_warned_of(tmp_path, capsys):
+    """Where the limit is below SFT's longest completion and its end token, if tokens were counted."""
+    build(tmp_path, rows=50, states=10, count_tokens=lambda chats: [len(str(chat)) for chat in chats])
+    made = data.load(tmp_path)
+    longest = made.longest_completion
+    made.warn_of_cuts(longest + 1)
+    assert not capsys.readouterr().out
+    made.warn_of_cuts(longest)
+    assert (
+        f"up to {longest + 1} tokens, the end token among them, and max_completion_length is {longest}"
+        in (capsys.readouterr().out)
+    )
+    made._replace(card={"grpo_secrets": []}).warn_of_cuts(1)
+    assert not capsys.readouterr().out

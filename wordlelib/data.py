@@ -613,6 +613,16 @@ class Data(NamedTuple):
         """Tokens of the longest completion that the SFT rows teach."""
         return self.card["files"]["sft"]["tokens"]["completion"]["max"]
 
+    def warn_of_cuts(self, max_completion_length: int) -> None:
+        """Print a warning where answers as long as the longest completion of SFT would be cut."""
+        known = self.card.get("files", {}).get("sft", {}).get("tokens")
+        if known and max_completion_length <= self.longest_completion:  # the end token is one more
+            print(
+                f"warning: SFT teaches completions of up to {self.longest_completion + 1} tokens, the end "
+                f"token among them, and max_completion_length is {max_completion_length}: longer answers are "
+                "cut, and malformed"
+            )
+
     def rows(self, part: str) -> list[Row]:
         """The rows of `sft`, `sft_val` or `states`.
 
