@@ -30,6 +30,7 @@ SFT = {
     **{"tracker": "none", "save_minutes": 0, "keep_checkpoints": 1, "max_memory_gb": 1, "save_every": 9},
     **{"learning_rate": 2e-3, "warmup_steps": 1, "batch_size": 8, "micro_batch_size": 0, "max_steps": 6},
     **{"max_minutes": 9, "eval_every": 3, "max_length": 200, "seed": 0, "correct_rounds": 2, "rows": "file"},
+    "batch_order": "sorted",
 }
 
 

@@ -79,6 +79,7 @@ SFT = {
     "eval_every": 3,
     "save_every": 3,
     "max_length": 200,
+    "batch_order": "sorted",
     "seed": 0,
 }
 GRPO = {
@@ -244,50 +245,62 @@ def test_a_tokenizer_that_knows_no_places_does_for_rows_without_rejected_words(
 # SFT ---------------------------------------------------------------------------------------------
 
 
-def test_batches_of_similar_length_come_in_random_order(source, tmp_path, monkeypatch):
-    """They hold the rows that the trainer's own would; the longest comes first, and a short one last."""
-    shuffle = training._shuffle_batches
+def with_sampler(source, folder, monkeypatch, look, **changes):
+    """What `look` gives of the trainer of an SFT, before it trains."""
+    seen, group = [], training._group_by_length
 
-    def compared(trainer):
-        size, lengths = SFT["batch_size"], trainer.train_dataset.data["input_ids"].to_pylist()
+    def grouped(trainer, order):
+        own = LengthGroupedSampler(trainer.args.train_batch_size, trainer.train_dataset)
+        group(trainer, order)
+        seen.append(look(trainer, own, trainer._get_train_sampler(trainer.train_dataset)))
+        raise Stopped
+
+    monkeypatch.setattr(training, "_group_by_length", grouped)
+    with pytest.raises(Stopped):
+        train_sft(source, folder, **changes)
+    return seen[0]
+
+
+def test_sorted_batches_are_those_of_the_trainer_itself(source, tmp_path, monkeypatch):
+    """So a resumed training meets them in the order of an uninterrupted one, as the trainer sees to it."""
+
+    def look(trainer, own, new):
+        return [(torch.manual_seed(3), list(sampler))[1] for sampler in (own, new)]
+
+    own, new = with_sampler(source, tmp_path, monkeypatch, look)
+    assert own == new and sorted(own) == list(range(len(source.rows("sft"))))
+
+
+def test_shuffled_batches_hold_the_same_rows_in_random_order(source, tmp_path, monkeypatch):
+    """The longest comes first, and a short one last; the order is another one in each pass."""
+    size = SFT["batch_size"]
+
+    def look(trainer, own, new):
+        lengths = list(map(len, trainer.train_dataset.data["input_ids"].to_pylist()))
 
         def batches(sampler):
             order = list(sampler)
             return [tuple(order[start : start + size]) for start in range(0, len(order), size)]
 
-        shuffle(trainer)
-        sampler = trainer._get_train_sampler(trainer.train_dataset)
-        new = batches(sampler)
-        own = batches(
-            LengthGroupedSampler(
-                size, lengths=list(map(len, lengths)), generator=torch.Generator().manual_seed(0)
-            )
-        )
-        assert sorted(new) == sorted(own) and new == batches(sampler)
-        assert new[0] == own[0] and max(map(len, lengths)) == len(lengths[new[0][0]])
-        assert len(own[-1]) < size and new[-1] == own[-1]
-        assert sum(a == b for a, b in zip(own, new, strict=True)) < len(own) / 2
-        sampler.set_epoch(1)
-        assert new != batches(sampler)
-        raise Stopped
+        torch.manual_seed(0)
+        own = batches(LengthGroupedSampler(size, lengths=lengths, generator=torch.Generator().manual_seed(0)))
+        first, again = batches(new), batches(new)
+        new.set_epoch(1)
+        return lengths, own, first, again, batches(new)
 
-    monkeypatch.setattr(training, "_shuffle_batches", compared)
-    with pytest.raises(Stopped):
-        train_sft(source, tmp_path, micro_batch_size=SFT["batch_size"] // 2)
+    changes = {"batch_order": "shuffled", "micro_batch_size": size // 2}
+    lengths, own, first, again, second = with_sampler(source, tmp_path, monkeypatch, look, **changes)
+    assert sorted(first) == sorted(own) and first == again != second
+    assert first[0] == own[0] and lengths[first[0][0]] == max(lengths)
+    assert len(own[-1]) < size and first[-1] == own[-1]
+    assert sum(a == b for a, b in zip(own, first, strict=True)) < len(own) / 2
 
 
-@pytest.mark.parametrize("rows", [1, 3, 4, 5, 8])
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 8, 9])
 def test_few_rows_make_few_batches(source, tmp_path, monkeypatch, rows):
-    shuffle = training._shuffle_batches
-
-    def compared(trainer):
-        shuffle(trainer)
-        assert sorted(trainer._get_train_sampler()) == list(range(rows))
-        raise Stopped
-
-    monkeypatch.setattr(training, "_shuffle_batches", compared)
-    with pytest.raises(Stopped):
-        train_sft(source, tmp_path, rows=source.rows("sft")[:rows], batch_size=4)
+    changes = {"rows": source.rows("sft")[:rows], "batch_size": 4, "batch_order": "shuffled"}
+    order = with_sampler(source, tmp_path, monkeypatch, lambda trainer, own, new: list(new), **changes)
+    assert sorted(order) == list(range(rows))
 
 
 def test_sft_learns_and_logs_every_column(source, tmp_path):
@@ -313,14 +326,14 @@ def stop_at_second_validation(number):
     return {}
 
 
-@pytest.mark.parametrize("rows", [0, 26])
-def test_a_resumed_sft_ends_with_the_weights_of_an_uninterrupted_one(source, tmp_path, rows):
+@pytest.mark.parametrize("order, rows", [("sorted", 0), ("shuffled", 0), ("shuffled", 26)])
+def test_a_resumed_sft_ends_with_the_weights_of_an_uninterrupted_one(source, tmp_path, order, rows):
     """Same rows, same step count, same optimiser state; the log has each step once.
 
-    Also where it was stopped in the second pass: four steps of 26 rows each.
+    In random order also where it was stopped in the second pass: a pass over 26 rows has four steps.
     """
     steps = {"max_steps": 12, "eval_every": 6, "save_every": 6} if rows else {}
-    steps["rows"] = source.rows("sft")[:rows]
+    steps |= {"rows": source.rows("sft")[:rows], "batch_order": order}
     whole, _ = train_sft(source, tmp_path / "whole", **steps)
     with pytest.raises(Stopped):
         train_sft(source, tmp_path / "cut", measure=stop_at_second_validation, **steps)

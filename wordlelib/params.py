@@ -267,6 +267,12 @@ PARAMETERS: dict[str, dict[str, Param]] = {
             "rows of stage 01 (file), or ever new ones of its game, made while training (tasks)",
             choices=("file", "tasks"),
         ),
+        "batch_order": Param(
+            str,
+            "rows of similar length share a batch: fifty batches at a time sorted by it, or all at random "
+            "(of rows from the file)",
+            choices=("sorted", "shuffled"),
+        ),
         "correct_rounds": Param(
             int,
             "further rounds on what the model itself gets wrong in clues and games, corrected by the solver",
@@ -378,7 +384,7 @@ BEFORE = {
         },
         **{"game": "", "requests_per_minute": 0, "traces": ""},
     },
-    "02_sft": {"rows": "file", "correct_rounds": 0},
+    "02_sft": {"rows": "file", "batch_order": "sorted", "correct_rounds": 0},
     "03_grpo": {"states_from": "", "clues": 0.0, "mistakes_first": False},
     "04_eval": {"requests_per_minute": 0},
     "05_analysis": {"difference": 5.0},

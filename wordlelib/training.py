@@ -260,13 +260,12 @@ def _quiet(trainer: Any) -> None:
     trainer.remove_callback(PrinterCallback)
 
 
-def _shuffle_batches(trainer: Any) -> None:
-    """Batches of rows of similar length, in random order.
+def _group_by_length(trainer: Any, order: str) -> None:
+    """Batches of rows of similar length; the trainer by itself would read every row for its own.
 
-    The trainer's own sampler sorts them, the longest first, fifty batches at a time: late turns are trained
-    on, then ever shorter clues, then late turns again, and the loss swings with it. It would also read every
-    row for its length, which stands in the table. And its order depends on all that was drawn before, so a
-    training that is resumed after its first pass would meet other rows.
+    sorted: as the trainer would have them, fifty at a time, the longest first. Late turns are trained on,
+    then ever shorter clues, then late turns again. shuffled: in random order, by the seed and the pass alone,
+    so that a training that is resumed after its first pass meets the same rows.
     """
     import pyarrow.compute
     import torch
@@ -279,19 +278,17 @@ def _shuffle_batches(trainer: Any) -> None:
             self.epoch = epoch
 
         def __iter__(self) -> Iterator[int]:
-            self.generator.manual_seed(trainer.args.seed + self.epoch)
-            order = torch.tensor(list(super().__iter__()))
+            self.generator = torch.Generator().manual_seed(trainer.args.seed + self.epoch)
+            batches = torch.tensor(list(super().__iter__())).split(self.batch_size)
             # The first has the longest row, and shows at once what memory is needed; the last may be short.
-            first, *others = order.split(self.batch_size)
-            short = others[-1:] if len(order) % self.batch_size else []
-            whole = others[: len(others) - len(short)]
-            drawn = [whole[n] for n in torch.randperm(len(whole), generator=self.generator)]
-            return iter(torch.cat([first, *drawn, *short]).tolist())
+            drawn = torch.randperm(max(0, len(batches) - 2), generator=self.generator) + 1
+            places = [0, *drawn.tolist(), len(batches) - 1][: len(batches)]
+            return iter(torch.cat([batches[place] for place in places]).tolist())
 
     lengths = pyarrow.compute.list_value_length(trainer.train_dataset.data["input_ids"]).to_pylist()
     batch = trainer.args.train_batch_size * trainer.args.gradient_accumulation_steps
-    sampler = ShuffledBatches(batch, lengths=lengths, generator=torch.Generator())
-    trainer._get_train_sampler = lambda _=None: sampler
+    grouped = {"sorted": LengthGroupedSampler, "shuffled": ShuffledBatches}[order](batch, lengths=lengths)
+    trainer._get_train_sampler = lambda _=None: grouped
 
 
 def sft(
@@ -354,7 +351,7 @@ def sft(
         callbacks=[step_log, saving, guard],
     )
     if listed:
-        _shuffle_batches(trainer)
+        _group_by_length(trainer, config.batch_order)
     decay_to_the_end(trainer, step_log)
     _quiet(trainer)
     _train(trainer, run, saving)
