@@ -371,6 +371,7 @@ def taught(source, folder):
     tokenizer = models.nano_tokenizer(source.rules)
     model = models.nano_model(tokenizer)
     own = {"learning_rate": 1e-2, "max_steps": 150, "eval_every": 150, "save_every": 150, "max_length": 500}
+    own["batch_order"] = "sorted"
     folder.mkdir()
     run = runs.Run("02_sft", SimpleNamespace(**(GRPO | own)), folder, False)
     training.sft(model, tokenizer, source.rows("sft"), source.rows("sft_val"), run.config, run)

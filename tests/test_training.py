@@ -1068,6 +1068,24 @@ def test_wandb_is_offline_unless_the_environment_asks(tmp_path, monkeypatch):
     assert os.environ["WANDB_MODE"] == "online"
 
 
+def test_the_control_goes_on_from_an_sft_that_had_fewer_parameters(source, tmp_path, monkeypatch):
+    """What it did before it had them is what the control does."""
+    sft_folder = tmp_path / "02_sft"
+    sft_folder.mkdir()
+    config = {name: value for name, value in SFT.items() if name != "batch_order"}
+    runs.write_json(sft_folder / "config.yaml", config)  # YAML too
+    runs.write_json(sft_folder / "metrics.json", {"steps": 60, "minutes": 3.0})
+    run = open_run(tmp_path / "03_grpo", GRPO | {"backend": "transformers"})
+    folders = {"02_sft": sft_folder, "01_data_synthesis": source.folder}
+    monkeypatch.setattr(runs.Run, "input", lambda run, stage: folders[stage])
+    monkeypatch.setattr(models, "restore", lambda model, folder: None)
+    monkeypatch.setattr(training, "save", lambda *of: None)
+    asked = []
+    monkeypatch.setattr(training, "sft", lambda *of: asked.append(of[4]) or {"minutes": 2.0})
+    assert training.continue_sft(run, None, None, 2.0) == {"control_minutes": 2.0}
+    assert (asked[0].batch_order, asked[0].rows, asked[0].max_steps) == ("sorted", "file", 40)
+
+
 # Tasks instead of files --------------------------------------------------------------------------
 
 

@@ -381,7 +381,7 @@ def continue_sft(run: Run, model: Any, tokenizer: Any, minutes: float) -> dict[s
     metrics whose names start with `control_`.
     """
     sft_folder, source = run.input("02_sft"), data.load(run.input("01_data_synthesis"))
-    config = SimpleNamespace(**read_yaml(sft_folder / "config.yaml"))
+    config = SimpleNamespace(**(params.BEFORE["02_sft"] | read_yaml(sft_folder / "config.yaml")))
     sft_metrics = read_json(sft_folder / "metrics.json")
     config.max_steps = max(1, round(minutes * sft_metrics["steps"] / sft_metrics["minutes"]))
     config.max_minutes, config.seed = minutes, config.seed + 1
