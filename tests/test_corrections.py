@@ -110,7 +110,7 @@ def test_barred_words_are_neither_kept_nor_rejected():
 
 
 def clue_questions(words, rules):
-    return [corrections.clue_question(clue, rules) for clue in clues.questions(words, rules, 80, 5)]
+    return [corrections.clue_question(clue, rules) for clue in clues.questions(words, rules, 160, 5)]
 
 
 def test_clues_come_with_all_words_that_they_fit():
@@ -131,7 +131,7 @@ def test_any_allowed_word_that_fits_a_clue_is_right_where_the_secret_can_be_any(
         assert narrow.prompt == wide.prompt and narrow.fits <= set(words.answers)
         assert narrow.guess in words.answers and narrow.fits == wide.fits & set(words.answers)
         wider += narrow.fits < wide.fits
-    assert wider > 2
+    assert wider > 5
 
 
 def test_states_come_with_the_words_left_and_those_without_any_are_left_out():

@@ -250,7 +250,7 @@ def with_sampler(source, folder, monkeypatch, look, **changes):
     seen, group = [], training._group_by_length
 
     def grouped(trainer, order):
-        own = LengthGroupedSampler(trainer.args.train_batch_size, trainer.train_dataset)
+        own = trainer._get_train_sampler(trainer.train_dataset)
         group(trainer, order)
         seen.append(look(trainer, own, trainer._get_train_sampler(trainer.train_dataset)))
         raise Stopped

@@ -110,8 +110,7 @@ def drawn(words: Sequence[str], rules: Rules, rng: random.Random) -> Iterator[tu
 
 
 def _gives_all_letters(known: Knowledge) -> bool:
-    present = sum(max(1, known.least.get(x, 0) - known.pattern.count(x)) for x in known.present)
-    return present == known.pattern.count("_")
+    return sum(map(known.unplaced, known.present)) == known.pattern.count("_")
 
 
 def prompt(known: Knowledge, rules: Rules, tries: History = ()) -> list[dict[str, str]]:

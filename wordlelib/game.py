@@ -80,6 +80,10 @@ class Knowledge(NamedTuple):
     most: dict[str, int]
     barred: dict[str, tuple[int, ...]]
 
+    def unplaced(self, letter: str) -> int:
+        """Copies of a present letter that have no place yet, as far as is known: at least one."""
+        return max(1, self.least.get(letter, 0) - self.pattern.count(letter))
+
 
 def knowledge(history: Iterable[Turn], length: int) -> Knowledge:
     """Sum up the valid turns of `history` for a word of `length` letters."""

@@ -39,7 +39,7 @@ def misfits(table: np.ndarray, known: Knowledge) -> np.ndarray:
     for letter, barred in (*known.present.items(), *known.barred.items()):
         wrong += (places[[place - 1 for place in barred]] == ord(letter)).any(axis=0)
     for letter in known.present:
-        wrong += copies(letter) < max(known.pattern.count(letter) + 1, known.least.get(letter, 0))
+        wrong += copies(letter) < known.pattern.count(letter) + known.unplaced(letter)
     for letter, most in (*known.most.items(), *((letter, 0) for letter in known.absent)):
         wrong += copies(letter) > most
     return wrong

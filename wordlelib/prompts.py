@@ -215,8 +215,8 @@ def _barred_places(known: Knowledge, letter: str) -> str:
 def _open_places(known: Knowledge, letter: str) -> str:
     barred = known.present[letter]
     places = [n for n, placed in enumerate(known.pattern, 1) if placed == "_" and n not in barred]
-    missing = max(1, known.least.get(letter, 1) - known.pattern.count(letter))
-    return _in_places(" ".join([capitals(letter)] * missing), places, len(known.pattern))
+    copies = " ".join([capitals(letter)] * known.unplaced(letter))
+    return _in_places(copies, places, len(known.pattern))
 
 
 def _past(history: History, rules: Rules) -> list[str]:
