@@ -195,12 +195,13 @@ def test_a_clue_is_asked_again_after_an_answer_that_is_no_word(renderer):
     assert set(lines) - set(shown) == set(clues.prompt(clue.known, rules)[1]["content"].split("\n"))
 
 
-@given(answered=st.lists(st.sampled_from(["right", "wrong", "no word", ""]), max_size=9))
+@given(answered=st.lists(st.sampled_from(["right", "unjust", "wrong", "no word", ""]), max_size=9))
 def test_each_clue_is_missed_or_solved_and_a_missed_one_may_come_again(answered):
+    """Missed is also one whose answer rejects what it then guesses."""
     asked = list(clues.questions(WORDS, RULES, len(answered), 1))
     say = {"wrong": WORDS.answers[0], "no word": "zzzzz"}
     texts = [
-        how and completion([word := say.get(how, clue.word)], word)
+        how and completion([word := say.get(how, clue.word)], word, rejected=[word] * (how == "unjust"))
         for how, clue in zip(answered, asked, strict=True)
     ]
     missed, solved = clues.answered(asked, texts, WORDS, RULES)
@@ -239,7 +240,7 @@ def test_clues_are_added_to_the_rows_of_another_teacher(tmp_path, monkeypatch):
     """Those of a stream, which is read once and written in pieces; all its early duplicates stay."""
     split, source = split_secrets(WORDS, test=40, val=10), {"sample": 150, "sample_seed": 3}
     text = {"role": "assistant", "content": completion([split.train[0]], split.train[0])}
-    about = {"secret": split.train[0], "history": "[]", "source": "import"}
+    about = {"secret": split.train[0], "history": "[]", "source": "import", "unjust": ""}
     theirs = {"prompt": messages((), RULES), "completion": [text], **about}
     monkeypatch.setattr(data, "ONE_PIECE", 3)
     taught = data.Taught({"sft": (dict(theirs) for _ in range(7))}, [], {})

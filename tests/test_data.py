@@ -94,7 +94,7 @@ def test_rows_carry_prompt_completion_and_state(folder):
     """The prompt is exactly what play shows for that history; the completion is well formed."""
     opened = data.load(folder)
     for row in opened.rows("sft"):
-        assert list(row) == ["prompt", "completion", "secret", "history", "source"]
+        assert list(row) == ["prompt", "completion", "secret", "history", "source", "unjust"]
         assert row["prompt"] == messages(decode_history(row["history"]), opened.rules)
         [message] = row["completion"]
         assert message["role"] == "assistant" and is_well_formed(message["content"])

@@ -29,12 +29,12 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU: run make test-gpu there"),
 ]
 
-DATA = {"n_rows": 6000, "n_clues": 2000, "n_states": 300, "candidates": 4}
+DATA = {"n_rows": 6000, "n_clues": 2000, "n_states": 300}
 NO_CLUES = DATA | {"n_clues": 0}  # as states in symbols and growing chats need it
 SFT = {"max_minutes": 0, "max_steps": 60, "batch_size": 128, "micro_batch_size": 128, "eval_every": 60,
        "save_every": 20, "warmup_steps": 5}  # fmt: skip
 GRPO = {"max_minutes": 0, "max_steps": 4, "batch_size": 128, "micro_batch_size": 64, "refresh_every": 2,
-        "save_every": 1, "control": False}  # fmt: skip
+        "save_every": 1, "control": False, "clues": 0, "mistakes_first": False}  # fmt: skip
 EVAL = {"max_games": 64, "players": "[untrained, sft, grpo, greedy]", "engine_memory": 0.5}
 
 
@@ -212,7 +212,7 @@ def test_grpo_on_whole_games(request, tmp_path, history):
     if history == "fresh":
         branch(request.getfixturevalue("trained"), out)
     else:
-        rows = NO_CLUES | {"model": MODEL, "history": history}
+        rows = NO_CLUES | {"model": MODEL, "history": history, "renderer": "words", "rejecting": 0}
         longer = {"model": MODEL, "max_length": 1024, "micro_batch_size": 32}
         done(out, {"01_data_synthesis": rows, "02_sft": SFT | longer})
     done(out, {"03_grpo": GRPO | {"unit": "game", "max_steps": 20, "batch_size": 64, "micro_batch_size": 16}})

@@ -4,6 +4,7 @@ import json
 import random
 from collections import Counter
 
+import datasets
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,12 +54,14 @@ def test_what_is_rejected_is_not_the_guess(history, seed, guess):
     """A word of the list, letters that fit and are no word, or a past guess; up to three, some again."""
     past = [turn.guess for turn in history if turn.guess != guess]
     of = (WORDS.answers, letter_table(WORDS.answers, 5), knowledge(history, 5))
-    wrong = misses(*of, random.Random(seed), [guess], SHIPPED.dictionary, past)
-    assert wrong == misses(*of, random.Random(seed), [guess], SHIPPED.dictionary, past)
+    wrong, unjust = misses(*of, random.Random(seed), [guess], SHIPPED.dictionary, past)
+    assert (wrong, unjust) == misses(*of, random.Random(seed), [guess], SHIPPED.dictionary, past)
     assert 1 <= len(set(wrong)) <= 3 and len(wrong) <= len(set(wrong)) + MOST_AGAIN and guess not in wrong
     for word in wrong:
         invented = word not in SHIPPED.dictionary and is_consistent(word, history)
         assert invented or word in WORDS.answers or word in past
+        assert (word in unjust) == (word in WORDS.answers and is_consistent(word, history))
+    assert len(set(unjust)) == len(unjust) and set(unjust) <= set(wrong)
 
 
 def test_with_one_word_left_what_is_rejected_does_not_fit():
@@ -73,6 +76,7 @@ def test_with_one_word_left_what_is_rejected_does_not_fit():
             kind = "past" if word in {turn.guess for turn in history} else "other" if word in left else "near"
             kinds[kind if word in SHIPPED.dictionary or kind == "past" else "invented"] += 1
             assert len(left) > 1 or word not in left
+        assert set(row["unjust"].split()) == set(wrong) & set(left)
     assert min(kinds.values()) > 20 and set(kinds) == {"past", "other", "near", "invented"}
     assert again > 20
 
@@ -97,10 +101,9 @@ def test_no_word_of_the_list_is_invented_where_no_others_are_known():
 
 def test_a_list_of_one_word_has_nothing_to_reject():
     history = (Turn("crane", "BBBBB"),)
-    assert (
-        misses(["solid"], letter_table(["solid"], 5), knowledge(history, 5), random.Random(0), ["solid"], ())
-        == []
-    )
+    assert misses(
+        ["solid"], letter_table(["solid"], 5), knowledge(history, 5), random.Random(0), ["solid"], ()
+    ) == ([], [])
 
 
 def test_rows_with_few_words_left_reject_some_and_then_guess_as_they_would():
@@ -116,12 +119,13 @@ def test_rows_with_few_words_left_reject_some_and_then_guess_as_they_would():
 
 
 def test_clues_reject_words_too():
-    texts = [
-        row["completion"][0]["content"]
-        for row in clue_rows(WORDS.answers, RULES, 200, 0, 0.5, SHIPPED.dictionary)
-    ]
+    made = list(clue_rows(WORDS.answers, RULES, 200, 0, 0.5, SHIPPED.dictionary))
+    texts = [row["completion"][0]["content"] for row in made]
     assert 40 < sum(bool(rejected_words(text)) for text in texts) < 160
     assert all(is_well_formed(text) for text in texts)
+    assert any(row["unjust"] for row in made)
+    for row, text in zip(made, texts, strict=True):
+        assert set(row["unjust"].split()) <= set(rejected_words(text)) & set(WORDS.answers)
 
 
 def test_rejected_words_are_read_as_they_are_written():
@@ -145,7 +149,11 @@ def test_reading_rejected_words_is_total(text):
 def test_rejected_words_carry_no_loss():
     """They are to be refused, not named: the label of every token is kept but those of their letters."""
     tokenizer = models.nano_tokenizer(RULES)
-    row = next(row for row in rows(1.0) if len(rejected_words(row["completion"][0]["content"])) == 3)
+    row = next(
+        row
+        for row in rows(1.0)
+        if len(rejected_words(row["completion"][0]["content"])) == 3 and not row["unjust"]
+    )
     [tokens] = training.tokenize([row], tokenizer, 400)
     text = row["completion"][0]["content"]
     shown = training.check_labels(row, tokens, tokenizer)
@@ -160,6 +168,37 @@ def test_rejected_words_carry_no_loss():
     )
     with pytest.raises(ValueError, match="not the completion"):
         training.check_labels(row, tokens | {"labels": tokens["input_ids"]}, tokenizer)
+
+
+def test_the_no_behind_a_word_that_fits_carries_no_loss():
+    """What comes after it is learned, and so is every other *no*; without the column all are, as before."""
+    tokenizer = models.nano_tokenizer(RULES)
+
+    def trained(row):
+        [tokens] = training.tokenize([row], tokenizer, 400)
+        return training.check_labels(row, tokens, tokenizer)
+
+    mixed = 0
+    for row in rows(1.0):
+        said = rejected_words(row["completion"][0]["content"])
+        fitting_ones = sum(word in row["unjust"].split() for word in said)
+        mixed += 0 < fitting_ones < len(said)
+        before = {name: value for name, value in row.items() if name != "unjust"}
+        assert trained(before).count(" no") == len(said)
+        assert trained(row).count(" no") == len(said) - fitting_ones
+        assert trained(row).replace(" no", "") == trained(before).replace(" no", "")
+    assert mixed > 5
+
+
+def test_data_without_that_column_are_tokenized_as_before():
+    tokenizer, made = models.nano_tokenizer(RULES), rows(1.0, 40)
+    before = [{name: value for name, value in row.items() if name != "unjust"} for row in made]
+    for of in (before, datasets.Dataset.from_list(before)):
+        assert training.tokenized_dataset(of, tokenizer, 400).to_list() == training.tokenize(
+            before, tokenizer, 400
+        )
+    masked = training.tokenized_dataset(made, tokenizer, 400).to_list()
+    assert masked == training.tokenize(made, tokenizer, 400) != training.tokenize(before, tokenizer, 400)
 
 
 @pytest.mark.parametrize("lexicon", ["full", "train"])

@@ -537,7 +537,7 @@ def test_grpo_practises_the_clues_that_the_policy_gets_wrong(shipped, tmp_path, 
 
     def answers(generate, tokenizer, chats, seeds):
         asked.append(chats)
-        assert len(set(seeds)) == len(chats) == 32
+        assert len(set(seeds)) == len(chats) == 64
         others = [["think", "zzzzz"][n] if n < 2 else words.answers[0] for n in range(len(chats))]
         return [completion([word], word) for word in others]
 
@@ -546,7 +546,7 @@ def test_grpo_practises_the_clues_that_the_policy_gets_wrong(shipped, tmp_path, 
     tokenizer = models.nano_tokenizer(game.rules)
     training.grpo(models.nano_model(tokenizer), tokenizer, given, words.answers, game, run.config, run)
     [chats] = asked
-    solved = [clue.right for clue in clues.questions(words, game.rules, 32, GRPO["seed"] + 1000)]
+    solved = [clue.right for clue in clues.questions(words, game.rules, 64, GRPO["seed"] + 1000)]
     used = [row for row in data.read_jsonl(tmp_path / "states" / "round_0.jsonl") if row["source"] == "clue"]
     shown = {row["prompt"][1]["content"]: decode_history(row["history"]) for row in used}
     tried = {text: history for text, history in shown.items() if history}
@@ -556,7 +556,7 @@ def test_grpo_practises_the_clues_that_the_policy_gets_wrong(shipped, tmp_path, 
     assert first in tried and chats[1][1]["content"] in shown
     assert all(words.answers[0] not in row["fits"].split() for row in used)
     right = sum(words.answers[0] in fits for fits in solved[2:])
-    assert 0 < right == 32 * runs.read_log(tmp_path / "log.jsonl")[0]["asked_clues_right"]
+    assert 0 < right == 64 * runs.read_log(tmp_path / "log.jsonl")[0]["asked_clues_right"]
 
 
 def test_a_game_without_summaries_has_no_clues_to_practise(source, game, tmp_path):
@@ -699,6 +699,10 @@ def test_states_where_the_policy_was_wrong_come_first(game):
     for history, turn in (((), guess), (near, Turn(secret, "GGGGG"))):
         assert not training._erred(history, [turn], game)
         assert training._erred(history, [turn, illegal], game)  # another game's
+        for rejected in ([secret], ["zzzzz", "zzzzz"], ["zzzzz"]):
+            looked = turn._replace(text=completion([turn.guess], turn.guess, rejected=rejected))
+            unjust = rejected == [secret] and bool(history)
+            assert training._erred(history, [looked], game) == (unjust or len(rejected) == 2)
     solver = players.solver_player(game, "random_consistent")
 
     def player(histories, seeds):
@@ -721,7 +725,7 @@ def test_states_where_the_policy_was_wrong_come_first(game):
 def test_secrets_of_sft_are_played_again_where_mistakes_come_first(
     source, game, tmp_path, monkeypatch, mistakes_first
 ):
-    """As many as of GRPO's own at most; these alone are counted."""
+    """All of them, and all of GRPO's own; these alone are counted."""
     played, how = [], []
     play, states = evaluate.play_games, training.policy_states
 
@@ -743,8 +747,8 @@ def test_secrets_of_sft_are_played_again_where_mistakes_come_first(
         model, tokenizer, [], own, game, run.config, run, rehearsed=rehearsed, barred=frozenset({"zzzzz"})
     )
     [secrets] = played
-    assert sorted(secrets[:3]) == sorted(own) and set(secrets[3:]) <= set(rehearsed)
-    assert len(secrets) == (6 if mistakes_first else 3) and how == [(mistakes_first, {"zzzzz"})]
+    assert sorted(secrets[:3]) == sorted(own) and secrets[3:] == list(rehearsed) * mistakes_first
+    assert how == [(mistakes_first, {"zzzzz"})]
     row = runs.read_log(tmp_path / "log.jsonl")[0]
     assert (row["games_played"], row["games_win_rate"]) == (3, 1.0)
 

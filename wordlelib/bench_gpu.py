@@ -45,7 +45,10 @@ TRAINING_SHARE = 0.8  # of the limit, after which training ends by itself and is
 # What the benchmark sets on top of the recipe: a short training that nothing interrupts.
 CHANGES = {
     "02_sft": {"max_steps": SFT_STEPS, "warmup_steps": 5, "eval_every": 10_000, "save_every": 10_000},
-    "03_grpo": {"max_steps": GRPO_STEPS, "states": "fixed", "save_every": 10_000},
+    "03_grpo": {
+        **{"max_steps": GRPO_STEPS, "save_every": 10_000},
+        **{"states": "fixed", "clues": 0.0, "mistakes_first": False},  # whose questions are no steps
+    },
 }
 
 # Dense bf16 FLOP/s with float32 sums, by the name that torch gives the card. From NVIDIA's data sheets of

@@ -15,7 +15,8 @@ import numpy as np
 
 from wordlelib.game import History, Knowledge, Turn, encode_history
 from wordlelib.misses import MOST_LEFT, fitting, invented, misses
-from wordlelib.prompts import completion, parse_guess, system_prompt, told
+from wordlelib.prompts import completion, parse_guess, rejected_words, system_prompt, taught_row, told
+from wordlelib.rewards import misrejects
 from wordlelib.rules import Rules
 from wordlelib.solver import letter_table
 from wordlelib.words import Words
@@ -121,12 +122,6 @@ def prompt(known: Knowledge, rules: Rules, tries: History = ()) -> list[dict[str
     ]
 
 
-def row_without_game(chat: list[dict[str, str]], text: str, source: str) -> dict:
-    """The SFT row of a prompt and what is to be said to it, without a secret."""
-    answer = [{"role": "assistant", "content": text}]
-    return {"prompt": chat, "completion": answer, "secret": "", "history": "[]", "source": source}
-
-
 def clue_rows(
     words: Sequence[str],
     rules: Rules,
@@ -144,14 +139,14 @@ def clue_rows(
     for known, fits in islice(drawn(words, rules, rng), n):
         chosen = min(fits, key=lambda other: (named[other], rng.random()))
         named[chosen] += 1
-        tries, wrong = (), []
+        tries, wrong, unjust = (), [], []
         if rejecting and rng.random() < TRIED:
             tries = _tried(table, known, fits, rng, real)
         if rejecting and len(fits) <= MOST_LEFT and rng.random() < rejecting:
             past = [turn.guess for turn in tries]
-            wrong = misses(words, table, known, rng, [chosen], real, past)
+            wrong, unjust = misses(words, table, known, rng, [chosen], real, past)
         text = completion([chosen], chosen, rules.thinking, wrong)
-        yield row_without_game(prompt(known, rules, tries), text, SOURCE)
+        yield taught_row(prompt(known, rules, tries), text, SOURCE, unjust=unjust)
 
 
 def _tried(
@@ -192,10 +187,14 @@ def again(clue: Clue, text: str, words: Words, rules: Rules, barred: Collection[
 def answered(
     asked: Sequence[Clue], texts: Sequence[str], words: Words, rules: Rules, barred: Collection[str] = ()
 ) -> tuple[list[Clue], list[Clue]]:
-    """The clues that the texts answer wrongly, each as it was and as it is asked `again`, and the others."""
+    """The clues that the texts answer wrongly, each as it was and as it is asked `again`, and the others.
+
+    Wrong is also an answer that rejects a word that fits, or any word twice.
+    """
     missed, solved = [], []
     for clue, text in zip(asked, texts, strict=True):
-        if parse_guess(text, rules.length, rules.alphabet).guess in clue.right:
+        right = parse_guess(text, rules.length, rules.alphabet).guess in clue.right
+        if right and not misrejects(rejected_words(text), clue.right):
             solved.append(clue)
         else:
             missed += filter(None, (clue, again(clue, text, words, rules, barred)))

@@ -20,7 +20,15 @@ from wordlelib import clues, evaluate, models, players, rewards, tasks, training
 from wordlelib.data import Data, Row, write_jsonl
 from wordlelib.game import History
 from wordlelib.misses import MOST_LEFT
-from wordlelib.prompts import completion, is_well_formed, messages, names, parse_guess, rejected_words
+from wordlelib.prompts import (
+    completion,
+    is_well_formed,
+    messages,
+    names,
+    parse_guess,
+    rejected_words,
+    taught_row,
+)
 from wordlelib.rules import Rules
 from wordlelib.runs import Run
 from wordlelib.solver import Solver, solver_for
@@ -110,7 +118,7 @@ def rows(
     right, mended = [], []
     for question, answer in zip(questions, answers, strict=True):
         text = corrected(question, answer, rules, rng.random() < rejecting, barred)
-        row = clues.row_without_game(question.prompt, text, SOURCE)
+        row = taught_row(question.prompt, text, SOURCE)
         (right if text == answer else mended).append(row)
     return right, mended
 

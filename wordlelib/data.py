@@ -28,7 +28,7 @@ from wordlelib.clues import clue_rows, require_summary
 from wordlelib.game import History, decode_history, encode_history, knowledge
 from wordlelib.misses import MOST_LEFT, misses
 from wordlelib.processes import each_done, processors
-from wordlelib.prompts import completion, messages
+from wordlelib.prompts import completion, messages, taught_row
 from wordlelib.rules import Rules, rules_for
 from wordlelib.runs import Run, finished_stage, project_path, read_json, read_yaml, replacing, write_json
 from wordlelib.solver import Solver, solver_for
@@ -71,20 +71,13 @@ def sft_row(
     guessed = Counter() if guessed is None else guessed
     thinking, guess = solver_turn(solver, history, rng, candidates, guessed, guess_place)
     guessed[guess] += 1
-    wrong = []
+    wrong, unjust = [], []
     if rejecting and len(solver.candidates(history)) <= MOST_LEFT and rng.random() < rejecting:
         known, past = knowledge(history, solver.rules.length), [turn.guess for turn in history if turn.guess]
         table = solver.letters[solver.universe_rows]
-        wrong = misses(solver.universe, table, known, rng, thinking, real, past)
-    return {
-        "prompt": messages(history, solver.rules),
-        "completion": [
-            {"role": "assistant", "content": completion(thinking, guess, solver.rules.thinking, wrong)}
-        ],
-        "secret": secret,
-        "history": encode_history(history),
-        "source": source,
-    }
+        wrong, unjust = misses(solver.universe, table, known, rng, thinking, real, past)
+    text = completion(thinking, guess, solver.rules.thinking, wrong)
+    return taught_row(messages(history, solver.rules), text, source, secret, history, unjust)
 
 
 def state_row(solver: Solver, history: History, secret: str, source: str) -> Row:

@@ -17,9 +17,9 @@ from typing import Any
 from wordlelib.data import Chat, Row, Taught, draw_secrets, write_jsonl
 from wordlelib.endpoints import Answer, Endpoint, completer, connect, failures, read_answers, usage
 from wordlelib.evaluate import game_seed, history_of, play_games, read_games
-from wordlelib.game import encode_history, is_consistent
+from wordlelib.game import is_consistent
 from wordlelib.players import FAILED, endpoint_player
-from wordlelib.prompts import is_well_formed, messages
+from wordlelib.prompts import is_well_formed, messages, taught_row
 from wordlelib.rules import Rules
 from wordlelib.runs import Run, replacing, write_text
 from wordlelib.solver import Solver
@@ -147,13 +147,9 @@ def rows_of(record: Record, rules: Rules) -> list[Row]:
     """The SFT rows of a game: each turn's state, as in play, with what the teacher wrote there."""
     history = history_of(record)
     return [
-        {
-            "prompt": messages(history[:number], rules),
-            "completion": [{"role": "assistant", "content": turn.text}],
-            "secret": record["secret"],
-            "history": encode_history(history[:number]),
-            "source": "endpoint",
-        }
+        taught_row(
+            messages(history[:number], rules), turn.text, "endpoint", record["secret"], history[:number]
+        )
         for number, turn in enumerate(history)
     ]
 

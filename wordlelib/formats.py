@@ -32,7 +32,7 @@ from wordlelib.notations import (
     text_history,
 )
 from wordlelib.processes import each_done, processors
-from wordlelib.prompts import END_THINK, THINK, is_well_formed, messages, parse_guess
+from wordlelib.prompts import END_THINK, THINK, is_well_formed, messages, parse_guess, taught_row
 from wordlelib.records import (
     IMPORTED,
     REMEMBERED,
@@ -54,7 +54,8 @@ from wordlelib.words import Split, Words, capitals, load_words
 
 # What is written of each form; kinds: text, chat (role and content), turns.
 FORMS = {
-    "sft": {"prompt": "chat", "completion": "chat", "secret": "text", "history": "text", "source": "text"},
+    "sft": {"prompt": "chat", "completion": "chat"}
+    | dict.fromkeys(("secret", "history", "source", "unjust"), "text"),
     "chat": {"prompt": "chat", "completion": "chat"},
     "prompt": {"prompt": "text", "completion": "text"},
     "messages": {"messages": "chat"},
@@ -87,7 +88,7 @@ FEW = 16  # blocks of JSON lines: for fewer no process is worth its start
 MOST = 8  # processes: what more of them find is not taken faster, and each needs memory
 # What else is read of them, or says nothing new; parts: keys within messages and turns.
 _GAME = ("secret", "word")
-_STATE = (*_GAME, "history", "past_guess_history", "word_list", "source")
+_STATE = (*_GAME, "history", "past_guess_history", "word_list", "source", "unjust")
 READ = {
     **dict.fromkeys(KEYS, _STATE),
     "predibase": (*_GAME, "word_list", "completion", "source"),
@@ -212,8 +213,8 @@ def _chat_record(number: int, row: Row, prompt: str, answer: str | None, rules: 
     )
     word_list = row.get("word_list")
     word_list = word_list if isinstance(word_list, str) else ""
-    source = str(row.get("source") or IMPORTED)
-    return Record(number, history, _secret(row, rules), completion, original, word_list, source)
+    source, unjust = str(row.get("source") or IMPORTED), str(row.get("unjust") or "")
+    return Record(number, history, _secret(row, rules), completion, original, word_list, source, unjust)
 
 
 def _answer_record(number: int, row: Row, rules: Rules) -> Record:
@@ -483,13 +484,8 @@ def _sft_row(record: Record, rules: Rules) -> Row:
         raise Bad("completion is not <think>…</think><guess>word</guess>", repr(text)[:80])
     if rules.history == "chat" and not all(turn.text for turn in record.history):
         raise Bad("texts of past turns, which rules with history: chat show, are missing")
-    return {
-        "prompt": messages(record.history, rules),
-        "completion": _said(text),
-        "secret": record.secret,
-        "history": encode_history(record.history),
-        "source": record.source,
-    }
+    chat, unjust = messages(record.history, rules), record.unjust.split()
+    return taught_row(chat, text, record.source, record.secret, record.history, unjust)
 
 
 def _past_guesses(history: History) -> str:
@@ -591,6 +587,8 @@ def made(kept: Iterable[Record], form: str, words: Words, rules: Rules, report: 
         report.guesses_alone += sum(shown.text != turn.text for shown, turn in pairs)
         if form != "sft" and record.source != IMPORTED:
             report.lose("source")
+        if form != "sft" and record.unjust:
+            report.lose("unjust")
         for row in rows:
             # Whole games, and chats that grow, share their first turns, whatever they come from.
             if form == "sft" and (key := hash(json.dumps({**row, "source": None}))) in seen:

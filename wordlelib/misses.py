@@ -15,7 +15,7 @@ MOST_LEFT = 8  # words left, up to which some are rejected: with more of them a 
 REJECTED = {1: 0.5, 2: 0.3, 3: 0.2}  # how many at once, and how often
 # Where they come from, and how often: words with the fewest facts against them, strings that fit and are no
 # words, past guesses of the game, and others that fit. The last teach to name what is not named yet: without
-# them a student says a word again that it has just rejected. That such a *no* is unjust, GRPO's reward says.
+# them a student says a word again that it has just rejected. Their *no* is unjust, and carries no loss.
 SOURCES = {"near": 0.25, "invented": 0.25, "past": 0.15, "other": 0.35}
 # How often one of them comes once more, and then again: students say the same wrong word time after time,
 # and only a row in which that has happened can teach what to do then.
@@ -79,8 +79,9 @@ def misses(
     named: Collection[str],
     real: Collection[str],
     past: Sequence[str] = (),
-) -> list[str]:
-    """One to three different words to reject before those `named`, none of these, and some of them again.
+) -> tuple[list[str], list[str]]:
+    """One to three different words to reject before those `named`, none of these, and some of them again;
+    then those of them that are rejected unjustly, words of the list that fit.
 
     None when all words are named.
 
@@ -94,7 +95,7 @@ def misses(
     pools = {source: [word for word in pool if word not in named] for source, pool in found.items()}
     near = pools["near"] or pools["other"]
     if not near:
-        return []
+        return [], []
     [n] = rng.choices(tuple(REJECTED), tuple(REJECTED.values()))
     drawn = []
     for source in rng.choices(tuple(SOURCES), tuple(SOURCES.values()), k=n):
@@ -103,6 +104,7 @@ def misses(
         else:
             drawn.append(rng.choice(pools[source] or near))
     drawn = list(dict.fromkeys(drawn))
+    unjust = [word for word in drawn if word in fits]
     if rng.random() < AGAIN:
         drawn += rng.choices(drawn, k=rng.randint(1, MOST_AGAIN))
-    return drawn
+    return drawn, unjust

@@ -1,11 +1,11 @@
 """What the model reads and writes: system prompt, states, completions, and the total parser."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache, singledispatch
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from wordlelib.game import ABSENT, CORRECT, PRESENT, History, Knowledge, Turn, knowledge
+from wordlelib.game import ABSENT, CORRECT, PRESENT, History, Knowledge, Turn, encode_history, knowledge
 from wordlelib.rules import Rules
 from wordlelib.words import alphabet_letters, capitals
 
@@ -103,6 +103,28 @@ def completion(
 ) -> str:
     """The text of one turn: the thinking with its candidates (the guess among them), then the guess."""
     return f"{thought(candidates, thinking, rejected)}{GUESS}{guess}{END_GUESS}"
+
+
+def taught_row(
+    chat: list[dict[str, str]],
+    text: str,
+    source: str,
+    secret: str = "",
+    history: History = (),
+    unjust: Sequence[str] = (),
+) -> dict[str, Any]:
+    """A row that SFT trains on: a prompt and what is to be said to it, as chat messages.
+
+    secret, history: of the game, if there is one. unjust: words that the completion rejects though they fit.
+    """
+    return {
+        "prompt": chat,
+        "completion": [{"role": "assistant", "content": text}],
+        "secret": secret,
+        "history": encode_history(history),
+        "source": source,
+        "unjust": " ".join(unjust),
+    }
 
 
 # The opening tag may be missing, as in `answer_part`.

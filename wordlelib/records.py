@@ -33,7 +33,7 @@ class Record(NamedTuple):
     no completion.
     secret, completion: None where the row does not say. prompt: the original text, as a chat or a
     string, None where the form has none. word_list: as named by predibase/wordle-grpo. source: where a row of
-    training data comes from, as it says itself.
+    training data comes from, as it says itself. unjust: words that the completion rejects though they fit.
     """
 
     number: int | str
@@ -43,6 +43,7 @@ class Record(NamedTuple):
     prompt: Chat | str | None = None
     word_list: str = ""
     source: str = IMPORTED
+    unjust: str = ""
 
 
 class Checked(NamedTuple):

@@ -32,7 +32,7 @@ from wordlelib import (
     trackers,
 )
 from wordlelib.game import History, Turn, encode_history
-from wordlelib.prompts import is_well_formed, names, parse_guess, rejected_spans
+from wordlelib.prompts import NO, is_well_formed, names, parse_guess, rejected_spans, rejected_words
 from wordlelib.rules import Rules
 from wordlelib.runs import MemoryLimit, Run, read_json, read_log, read_yaml
 from wordlelib.solver import Solver
@@ -42,8 +42,8 @@ Row = dict[str, Any]
 IGNORED = -100  # label of a token that carries no loss
 UNLIMITED_STEPS = 10_000  # when only minutes limit the training
 ROWS_A_PROCESS = 20_000  # that are worth another process to tokenize them
-GAMES_A_ROUND = 256  # games that refresh the states
-CLUES_ASKED = 4  # of the policy, where its mistakes come first, for each one that it then learns from
+GAMES_A_ROUND = 256  # games that refresh the states, where mistakes do not come first
+CLUES_ASKED = 8  # of the policy, where its mistakes come first, for each one that it then learns from
 
 # Parts of a GRPO step. Handing the adapter to the engine (sync) is a part of generation.
 PARTS = tuple(f"{part}_seconds" for part in ("generate", "sync", "reward", "update", "refresh"))
@@ -75,12 +75,14 @@ def tokenize(rows: Sequence[Row], tokenizer: Any, max_length: int) -> list[dict[
     """SFT rows as `input_ids` and `labels`; only the completion and its end token carry a loss.
 
     The words that a completion rejects carry none: they are to be known as wrong, not to be named (a token
-    that reaches into the *no* behind them keeps its own). The completion is tokenized apart from the prompt,
-    as it is generated. Raises ValueError for a row longer than `max_length` tokens: nothing is cut.
+    that reaches into the *no* behind them keeps its own). Nor does the *no* behind those that fit, the row's
+    `unjust` ones: what to say after one is to be learned, not to say it. The completion is tokenized apart
+    from the prompt, as it is generated. Raises ValueError for a row longer than `max_length` tokens: nothing
+    is cut.
     """
     before = players.prompt_ids(tokenizer, [row["prompt"] for row in rows])
     texts = [row["completion"][0]["content"] for row in rows]
-    rejected = [rejected_spans(text) for text in texts]
+    rejected = [_without_loss(text, row.get("unjust") or "") for text, row in zip(texts, rows, strict=True)]
     # Tokenizers written in Python cannot say which places of the text a token has.
     after = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=any(rejected))
     offsets = after.get("offset_mapping") or [()] * len(texts)
@@ -104,6 +106,12 @@ def tokenize(rows: Sequence[Row], tokenizer: Any, max_length: int) -> list[dict[
     return tokenized
 
 
+def _without_loss(text: str, unjust: str) -> list[tuple[int, int]]:
+    """Where a completion stands, from and to, that is not to be said: words that it rejects, unjust *no*s."""
+    said = zip(rejected_spans(text), rejected_words(text), strict=True)
+    return [(start, stop + len(NO) * (word in unjust.split())) for (start, stop), word in said]
+
+
 @lru_cache(maxsize=1)
 def _unpacked(tokenizer: bytes) -> Any:
     return pickle.loads(tokenizer)
@@ -113,7 +121,12 @@ def tokenized_dataset(rows: Any, tokenizer: Any, max_length: int) -> Any:
     """`tokenize` of a list or a `datasets.Dataset` as a Dataset; many rows are shared out among cores."""
     from datasets import Dataset
 
-    columns = ["prompt", "completion", "secret"]
+    read = ("prompt", "completion", "secret", "unjust")
+    if not isinstance(rows, Dataset):
+        rows = Dataset.from_list([{name: row.get(name) for name in read} for row in rows])
+    columns = [
+        name for name in read if name in rows.column_names
+    ]  # data of before say nothing of unjust ones
     # `datasets` would send the tokenizer, a second of work, to each process anew; bytes cost it nothing.
     packed = pickle.dumps(tokenizer)
 
@@ -123,8 +136,6 @@ def tokenized_dataset(rows: Any, tokenizer: Any, max_length: int) -> Any:
         ]
         return _columns(tokenize(parts, _unpacked(packed), max_length))
 
-    if not isinstance(rows, Dataset):
-        rows = Dataset.from_list([{name: row[name] for name in columns} for row in rows])
     processes = min(os.cpu_count() or 1, len(rows) // ROWS_A_PROCESS)
     return rows.select_columns(columns).map(
         tokenize_batch, batched=True, num_proc=processes or None, remove_columns=columns
@@ -524,16 +535,17 @@ def policy_states(
 
 
 def _erred(history: History, turns: Sequence[Turn], solver: Solver) -> bool:
-    """Whether a turn had no legal guess, one made before, or, with one or two words left, none of these."""
+    """Whether a turn had no legal guess, one made before, or, with one or two words left, none of these; or
+    rejected one of these, or any word twice."""
     left, past = solver.candidates(history), {turn.guess for turn in history}
     few = {solver.universe[place] for place in left} if len(left) <= FEW else ()
     return any(
-        turn.feedback is None or turn.guess in past or (few and turn.guess not in few) for turn in turns
+        turn.feedback is None
+        or turn.guess in past
+        or (few and turn.guess not in few)
+        or rewards.misrejects(rejected_words(turn.text), few)
+        for turn in turns
     )
-
-
-def _drawn(secrets: Sequence[str], seed: int) -> list[str]:
-    return random.Random(seed).sample(list(secrets), min(len(secrets), GAMES_A_ROUND))
 
 
 class Task(NamedTuple):
@@ -652,8 +664,9 @@ def grpo(
     config: as for `sft`, and unit, group_size, batch_size (completions a step), temperature,
     max_completion_length, beta, epsilon, and for turns states, refresh_every, clues, mistakes_first,
     preset, schedule.
-    `secrets`: training secrets, which are played; where mistakes come first, up to as many of the `rehearsed`
-    ones too, so that what is forgotten of them comes back. No prompt of a turn names a `barred` word.
+    `secrets`: training secrets, some of which are played to refresh states. Where mistakes come first, all of
+    them are, and the `rehearsed` ones too, so that what is forgotten of them comes back. No prompt of a turn
+    names a `barred` word.
     `measure` gets the number of a validation, from 1, every `eval_every` steps, and what it returns stands in
     the log row of that step. Goes on from the last checkpoint when `run.resumed`. The best checkpoint won
     most of its validation games.
@@ -682,9 +695,10 @@ def grpo(
 
     def play_round(k: int) -> list[Row]:
         seed = config.seed + 1000 * (k + 1)
-        drawn = _drawn(secrets, seed)
-        again = _drawn(rehearsed, seed)[: len(drawn)] if config.mistakes_first else []
-        records = evaluate.play_games(player, drawn + again, solver.words, rules, name="policy", seed=seed)
+        most = len(secrets) if config.mistakes_first else GAMES_A_ROUND
+        drawn = random.Random(seed).sample(list(secrets), min(len(secrets), most))
+        again = rehearsed if config.mistakes_first else ()
+        records = evaluate.play_games(player, [*drawn, *again], solver.words, rules, name="policy", seed=seed)
         games["games_win_rate"] = sum(record["won"] for record in records[: len(drawn)]) / len(drawn)
         games["games_played"] = len(drawn)
         mixed, n = config.states == "mixed", _rows_a_round(config)
