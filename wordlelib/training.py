@@ -124,9 +124,7 @@ def tokenized_dataset(rows: Any, tokenizer: Any, max_length: int) -> Any:
     read = ("prompt", "completion", "secret", "unjust")
     if not isinstance(rows, Dataset):
         rows = Dataset.from_list([{name: row.get(name) for name in read} for row in rows])
-    columns = [
-        name for name in read if name in rows.column_names
-    ]  # data of before say nothing of unjust ones
+    columns = [name for name in read if name in rows.column_names]  # data of before have no `unjust`
     # `datasets` would send the tokenizer, a second of work, to each process anew; bytes cost it nothing.
     packed = pickle.dumps(tokenizer)
 
