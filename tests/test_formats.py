@@ -176,6 +176,18 @@ def test_a_growing_chat_is_read_turn_by_turn(tmp_path):
     assert all(turn.text for turn in record.history)
 
 
+def test_unjustly_rejected_words_are_those_of_one_completion(tmp_path):
+    """Earlier turns of the same chat rejected others, or none, and are no other rows because of them."""
+    first, second = (turn._replace(text=completion([turn.guess], turn.guess)) for turn in PAST)
+    second = second._replace(text=completion(["sweat"], "sweat", rejected=["built"]))
+    records = [
+        formats.Record(1, (first,), "alley", second.text, unjust="built"),
+        formats.Record(2, (first, second), "alley", TEXT, unjust="allot"),
+    ]
+    rows = list(formats.made(records, "sft", WORDS, RULES, formats.Report("chats")))
+    assert [row["unjust"] for row in rows] == ["", "built", "allot"]
+
+
 def test_imported_rows_are_those_of_the_project(opened, tmp_path):
     """Own rows come back equal; a foreign one gets the prompt of play, and held-out secrets go."""
     rows = opened.rows("sft")

@@ -566,7 +566,9 @@ def _states(record: Record, form: str, rules: Rules) -> Iterator[Record]:
     answered = [i for i, turn in enumerate(record.history) if turn.text and turn.feedback is not None]
     if record.completion is None or form == "sft":
         for i in answered:
-            yield record._replace(history=record.history[:i], completion=record.history[i].text, prompt=None)
+            yield record._replace(
+                history=record.history[:i], completion=record.history[i].text, prompt=None, unjust=""
+            )
     if record.completion is not None or not (answered or ended):
         yield record
     elif not answered:
@@ -591,7 +593,7 @@ def made(kept: Iterable[Record], form: str, words: Words, rules: Rules, report: 
             report.lose("unjust")
         for row in rows:
             # Whole games, and chats that grow, share their first turns, whatever they come from.
-            if form == "sft" and (key := hash(json.dumps({**row, "source": None}))) in seen:
+            if form == "sft" and (key := hash(json.dumps({**row, "source": None, "unjust": None}))) in seen:
                 continue
             if form == "sft" and len(seen) < REMEMBERED:
                 seen.add(key)
