@@ -45,9 +45,13 @@ TRAINING_SHARE = 0.8  # of the limit, after which training ends by itself and is
 # What the benchmark sets on top of the recipe: a short training that nothing interrupts.
 CHANGES = {
     "02_sft": {"max_steps": SFT_STEPS, "warmup_steps": 5, "eval_every": 10_000, "save_every": 10_000},
+    # without rounds of games and clues, which are no part of a step
     "03_grpo": {
-        **{"max_steps": GRPO_STEPS, "save_every": 10_000},
-        **{"states": "fixed", "clues": 0.0, "mistakes_first": False},  # whose questions are no steps
+        "max_steps": GRPO_STEPS,
+        "states": "fixed",
+        "clues": 0.0,
+        "mistakes_first": False,
+        "save_every": 10_000,
     },
 }
 

@@ -83,7 +83,7 @@ def misses(
     """One to three different words to reject before those `named`, none of these, and some of them again;
     then those of them that are rejected unjustly, words of the list that fit.
 
-    None when all words are named.
+    Both are empty when all words are named.
 
     table: `letter_table` of the words. real: words that are not invented, beside those of the list. past:
     guesses of the game so far. A source that has none leaves its turn to near ones.
