@@ -43,7 +43,7 @@ IGNORED = -100  # label of a token that carries no loss
 UNLIMITED_STEPS = 10_000  # when only minutes limit the training
 ROWS_A_PROCESS = 20_000  # that are worth another process to tokenize them
 GAMES_A_ROUND = 256  # games that refresh the states, where mistakes do not come first
-CLUES_ASKED = 8  # of the policy, where its mistakes come first, for each one that it then learns from
+CLUES_ASKED = 4  # of the policy, where its mistakes come first, for each one that it then learns from
 
 # Parts of a GRPO step. Handing the adapter to the engine (sync) is a part of generation.
 PARTS = tuple(f"{part}_seconds" for part in ("generate", "sync", "reward", "update", "refresh"))
@@ -538,14 +538,16 @@ def policy_states(
 
 def _erred(history: History, turns: Sequence[Turn], solver: Solver) -> bool:
     """Whether a turn had no legal guess, one made before, or, with one or two words left, none of these; or
-    rejected one of these, or any word twice."""
-    left, past = solver.candidates(history), {turn.guess for turn in history}
-    few = {solver.universe[place] for place in left} if len(left) <= FEW else ()
+    rejected a word that was left, or any word twice."""
+    left, past = (
+        {solver.universe[place] for place in solver.candidates(history)},
+        {turn.guess for turn in history},
+    )
     return any(
         turn.feedback is None
         or turn.guess in past
-        or (few and turn.guess not in few)
-        or rewards.misrejects(rejected_words(turn.text), few)
+        or (len(left) <= FEW and turn.guess not in left)
+        or rewards.misrejects(rejected_words(turn.text), left)
         for turn in turns
     )
 
