@@ -190,6 +190,23 @@ def test_the_no_behind_a_word_that_fits_carries_no_loss():
     assert mixed > 5
 
 
+def test_any_other_label_of_a_row_that_rejects_words_stops_the_training():
+    """With a loss where none belongs, or without one: letters and *no*s as much as all the rest."""
+    tokenizer = models.nano_tokenizer(RULES)
+    row = next(
+        row
+        for row in rows(1.0)
+        if row["unjust"] and set(rejected_words(row["completion"][0]["content"])) > set(row["unjust"].split())
+    )
+    [tokens] = training.tokenize([row], tokenizer, 400)
+    training.check_labels(row, tokens, tokenizer)
+    for n, (label, token) in enumerate(zip(tokens["labels"], tokens["input_ids"], strict=True)):
+        labels = list(tokens["labels"])
+        labels[n] = token if label == training.IGNORED else training.IGNORED
+        with pytest.raises(ValueError, match="the trained labels"):
+            training.check_labels(row, tokens | {"labels": labels}, tokenizer)
+
+
 def test_data_without_that_column_are_tokenized_as_before():
     tokenizer, made = models.nano_tokenizer(RULES), rows(1.0, 40)
     before = [{name: value for name, value in row.items() if name != "unjust"} for row in made]

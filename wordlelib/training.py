@@ -150,14 +150,18 @@ def check_labels(row: Row, tokenized: Mapping[str, list[int]], tokenizer: Any) -
     words (`tokenize`), and the end token: prompt text in it would be trained too, and without the end token
     the model never learns to stop.
     """
-    labels = tokenized["labels"]
-    trained = [n for n, label in enumerate(labels) if label != IGNORED]
-    shown = tokenizer.decode([labels[n] for n in trained])
-    if not trained or labels[-1] != tokenizer.eos_token_id:
+    labels, completion = tokenized["labels"], row["completion"][0]["content"]
+    shown = tokenizer.decode([label for label in labels if label != IGNORED])
+    if labels[-1] != tokenizer.eos_token_id:
         raise ValueError(f"the trained labels lack the end token {tokenizer.eos_token!r}: {shown!r}")
-    completion = row["completion"][0]["content"]
-    text = tokenizer.decode(tokenized["input_ids"][trained[0] : -1])
-    if text != completion or (IGNORED in labels[trained[0] :] and not rejected_spans(completion)):
+    [prompt] = players.prompt_ids(tokenizer, [row["prompt"]])
+    ids, spans = tokenized["input_ids"][len(prompt) : -1], _without_loss(completion, row.get("unjust") or "")
+    wanted = [IGNORED] * len(prompt) + ids
+    for n in range(len(ids) if spans else 0):
+        last = len(tokenizer.decode(ids[: n + 1]))  # whatever the tokenizer says of places
+        if any(start < last <= stop for start, stop in spans):
+            wanted[len(prompt) + n] = IGNORED
+    if tokenizer.decode(ids) != completion or labels[:-1] != wanted:
         raise ValueError(f"the trained labels are not the completion but {shown!r}")
     return shown
 
