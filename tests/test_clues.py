@@ -28,6 +28,7 @@ from wordlelib.words import Words, load_words, sample_words, split_secrets
 WORDS = sample_words(load_words(), 150, seed=3)
 RULES = rules_for(WORDS)
 LETTERS = "".join(WORDS.answers)
+UNJUST = ("itself", "another", "twice")  # what an answer rejects that is right but for that
 
 
 def fits(word, known):
@@ -195,19 +196,21 @@ def test_a_clue_is_asked_again_after_an_answer_that_is_no_word(renderer):
     assert set(lines) - set(shown) == set(clues.prompt(clue.known, rules)[1]["content"].split("\n"))
 
 
-@given(answered=st.lists(st.sampled_from(["right", "unjust", "wrong", "no word", ""]), max_size=9))
+@given(answered=st.lists(st.sampled_from(["right", "just", *UNJUST, "wrong", "no word", ""]), max_size=9))
 def test_each_clue_is_missed_or_solved_and_a_missed_one_may_come_again(answered):
-    """Missed is also one whose answer rejects what it then guesses."""
-    asked = list(clues.questions(WORDS, RULES, len(answered), 1))
+    """Missed is also one whose answer rejects what it then guesses, another word that fits, or one twice."""
+    asked = [clue for clue in clues.questions(WORDS, RULES, 60, 1) if len(clue.right) > 1][: len(answered)]
     say = {"wrong": WORDS.answers[0], "no word": "zzzzz"}
-    texts = [
-        how and completion([word := say.get(how, clue.word)], word, rejected=[word] * (how == "unjust"))
-        for how, clue in zip(answered, asked, strict=True)
-    ]
-    missed, solved = clues.answered(asked, texts, WORDS, RULES)
+
+    def text(how, clue):
+        word, others = say.get(how, clue.word), [right for right in clue.right if right != clue.word]
+        rejected = {"just": ["zzzzz"], "itself": [clue.word], "another": others[:1], "twice": ["zzzzz"] * 2}
+        return how and completion([word], word, rejected=rejected.get(how, ()))
+
+    missed, solved = clues.answered(asked, list(map(text, answered, asked)), WORDS, RULES)
     expected = []
     for given_clue, how in zip(asked, answered, strict=True):
-        if how == "right" or (how == "wrong" and WORDS.answers[0] in given_clue.right):
+        if how in ("right", "just") or (how == "wrong" and WORDS.answers[0] in given_clue.right):
             assert given_clue == solved.pop(0)
         else:
             expected += [given_clue] + [(given_clue.word, "zzzzz")] * (how == "no word")

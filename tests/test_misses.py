@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordlelib import data, models, tasks, training
+from wordlelib import clues, data, models, tasks, training
 from wordlelib.clues import clue_rows
 from wordlelib.game import Turn, decode_history, is_consistent, knowledge, score
 from wordlelib.misses import MOST_AGAIN, MOST_LEFT, fitting, misses
@@ -118,14 +118,22 @@ def test_rows_with_few_words_left_reject_some_and_then_guess_as_they_would():
     assert not any(rejected_words(row["completion"][0]["content"]) for row in plain)
 
 
-def test_clues_reject_words_too():
+def test_clues_reject_words_too(monkeypatch):
+    asked, drawn = [], clues.drawn
+
+    def recorded(*of):
+        for known, fits in drawn(*of):
+            asked.append(fits)
+            yield known, fits
+
+    monkeypatch.setattr(clues, "drawn", recorded)
     made = list(clue_rows(WORDS.answers, RULES, 200, 0, 0.5, SHIPPED.dictionary))
     texts = [row["completion"][0]["content"] for row in made]
     assert 40 < sum(bool(rejected_words(text)) for text in texts) < 160
     assert all(is_well_formed(text) for text in texts)
     assert any(row["unjust"] for row in made)
-    for row, text in zip(made, texts, strict=True):
-        assert set(row["unjust"].split()) <= set(rejected_words(text)) & set(WORDS.answers)
+    for row, text, fits in zip(made, texts, asked, strict=True):
+        assert set(row["unjust"].split()) == set(rejected_words(text)) & set(fits)
 
 
 def test_rejected_words_are_read_as_they_are_written():
