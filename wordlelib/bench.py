@@ -30,7 +30,7 @@ from wordlelib.evaluate import iter_games, summarise, write_games
 from wordlelib.formats import convert
 from wordlelib.game import Game, History, is_consistent, score
 from wordlelib.players import saved_game, saved_player, solver_player
-from wordlelib.prompts import THINK, completion, parse_guess
+from wordlelib.prompts import THINK, assistant, completion, parse_guess
 from wordlelib.replay import Games, Replay
 from wordlelib.rules import rules_for
 from wordlelib.solver import Solver, greedy, guess_counts, pattern_matrix
@@ -179,7 +179,7 @@ def _rewards(solver: Solver) -> Row:
     for history, secret in _states(solver, rng):
         columns = state_row(solver, history, secret, "bench")
         batch += [(text, columns) for text in _texts(solver, history, rng)]
-    completions = [[{"role": "assistant", "content": text}] for text, _ in batch]
+    completions = [[assistant(text)] for text, _ in batch]
     columns = {name: [columns[name] for _, columns in batch] for name in batch[0][1]}
     fresh = [Solver(solver.words, solver.rules) for _ in range(3)]
     results = []

@@ -32,7 +32,7 @@ from wordlelib.notations import (
     text_history,
 )
 from wordlelib.processes import each_done, processors
-from wordlelib.prompts import END_THINK, THINK, is_well_formed, messages, parse_guess, taught_row
+from wordlelib.prompts import END_THINK, THINK, assistant, is_well_formed, messages, parse_guess, taught_row
 from wordlelib.records import (
     IMPORTED,
     REMEMBERED,
@@ -471,10 +471,6 @@ def _parted(record: Record, rules: Rules) -> tuple[Chat, str | None]:
     return chat, said
 
 
-def _said(text: str) -> Chat:
-    return [{"role": "assistant", "content": text}]
-
-
 def _sft_row(record: Record, rules: Rules) -> Row:
     """A row as `data.sft_row` makes it: the prompt is the one of play, whatever the source's was."""
     text = record.completion.removesuffix("<|im_end|>")
@@ -538,12 +534,12 @@ def written(record: Record, form: str, words: Words, rules: Rules) -> Row:
         }
     if form == "chat":
         chat, said = _parted(record, rules)
-        row = {"prompt": chat, "completion": _said(said)}
+        row = {"prompt": chat, "completion": [assistant(said)]}
     elif form == "messages":
         chat, said = _parted(record, rules)
         if _has_texts(record):
             chat = _game_chat(record, rules)
-        row = {"messages": chat + (_said(said) if said is not None else [])}
+        row = {"messages": chat + ([assistant(said)] if said is not None else [])}
     else:
         names = tuple(FORMS[form])
         row = dict(

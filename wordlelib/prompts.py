@@ -105,6 +105,11 @@ def completion(
     return f"{thought(candidates, thinking, rejected)}{GUESS}{guess}{END_GUESS}"
 
 
+def assistant(text: str) -> dict[str, str]:
+    """The chat message in which the model says `text`."""
+    return {"role": "assistant", "content": text}
+
+
 def taught_row(
     chat: list[dict[str, str]],
     text: str,
@@ -119,7 +124,7 @@ def taught_row(
     """
     return {
         "prompt": chat,
-        "completion": [{"role": "assistant", "content": text}],
+        "completion": [assistant(text)],
         "secret": secret,
         "history": encode_history(history),
         "source": source,
@@ -309,7 +314,7 @@ def render(rules: Rules, history: History) -> list[dict[str, str]]:
         return [*chat, {"role": "user", "content": render_state(history, rules)}]
     chat.append({"role": "user", "content": render_state((), rules)})
     for number, turn in enumerate(history, 1):
-        chat.append({"role": "assistant", "content": shown_again(turn.text)})
+        chat.append(assistant(shown_again(turn.text)))
         reply = f"{render_turn(number, turn, rules)}\nTurn {number + 1} of {rules.turns}."
         chat.append({"role": "user", "content": reply})
     return chat
