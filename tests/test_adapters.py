@@ -119,6 +119,8 @@ def test_every_model_says_what_it_was_trained_on_and_the_table_shows_it(
         training.save(adapted(base, source.rules, seed), tokenizer, of_first, player)
     # goes on from an adapter of the first run, whose folder is then moved
     of_second = begun(second, source, first / "03_grpo" / "model")
+    with open(second / "02_sft" / "config.yaml", "a") as config:
+        config.write("correct_rounds: 2\n")
     training.save(adapted(base, source.rules, 9), tokenizer, of_second, "sft")
     first.rename(tmp_path / "moved")
     rows = {row["model"].removeprefix(f"{tmp_path}/"): row for row in adapters.table([tmp_path])}
@@ -128,7 +130,7 @@ def test_every_model_says_what_it_was_trained_on_and_the_table_shows_it(
     sft, control, grpo, more = rows.values()
     assert {row["base"] for row in rows.values()} == {"tiny-base"}
     assert {row["trains"] for row in rows.values()} == {"adapter, rank 4"}
-    assert [row["steps"] for row in rows.values()] == ["1,200", "90", "70", "1,200"]
+    assert [row["steps"] for row in rows.values()] == ["1,200", "90", "70", "1,200, rounds: 2"]
     assert sft["data"] == control["data"] == more["data"] != grpo["data"]
     assert sft["parents"] == "–" and control["parents"] == grpo["parents"] == f"first/02_sft {sft['weights']}"
     assert more["parents"] == f"first/03_grpo {grpo['weights']}, first/02_sft {sft['weights']}"

@@ -34,9 +34,9 @@ def write_record(folder: str | Path, run: str | Path, player: str) -> None:
     """Say in `trained.json` of a model folder what the weights there were trained on.
 
     base; game and digest of its rules; SHA-256 of the file of rows (of `states_from` where it is set), or
-    of the data card where rows were made while training; stage, steps (of this stage); parents: what it goes
-    on from, the nearest first, each with name and SHA-256 of its weights. Names are the last parts of paths:
-    folders may be moved.
+    of the data card where rows were made while training; stage, steps (of this stage), rounds of corrections
+    after them; parents: what it goes on from, the nearest first, each with name and SHA-256 of its weights.
+    Names are the last parts of paths: folders may be moved.
     """
     folder, run = Path(folder), Path(run)
     source = run / data.STAGE
@@ -57,6 +57,7 @@ def write_record(folder: str | Path, run: str | Path, player: str) -> None:
         "data": digest,
         "stage": players.MODEL_FOLDERS[player].removesuffix("/model"),
         "steps": max((row["step"] for row in rows), default=None),
+        "rounds": sft.get("correct_rounds", 0) if player == "sft" else 0,
         "parents": [] if player == "sft" and not _is_trained(parent) else lineage(parent),
     }
     write_json(folder / RECORD, record)
@@ -108,10 +109,13 @@ def table(folders: Iterable[str | Path]) -> list[dict[str, str]]:
 def _row(folder: Path) -> dict[str, str]:
     record, rank = read_record(folder), models.adapter_base(folder)[1]
     parents = [f"{parent['name']} {parent['weights'][:SHOWN]}".strip() for parent in record["parents"]]
+    steps = f"{record['steps']:,}" if record.get("steps") else "–"
+    if rounds := record.get("rounds"):  # older records have none
+        steps += f", rounds: {rounds}"
     values = (
         *(shown_path(folder), weights_of(folder)[:SHOWN], f"adapter, rank {rank}" if rank else "all weights"),
         *(record["base"], f"{record['game']} {record['rules'][:SHOWN]}", record["data"][:SHOWN]),
-        *(record["stage"], f"{record['steps']:,}" if record.get("steps") else "–", ", ".join(parents) or "–"),
+        *(record["stage"], steps, ", ".join(parents) or "–"),
     )
     return dict(zip(COLUMNS, values, strict=True))
 
@@ -168,7 +172,8 @@ def stack(
             if (part := folders[0] / name).exists():
                 (shutil.copytree if part.is_dir() else shutil.copy)(part, temporary / name)
         if records:
-            own = {"stage": "stacked", "steps": None, "parents": [p for f in folders for p in lineage(f)]}
+            own = {"stage": "stacked", "steps": None, "rounds": 0}
+            own["parents"] = [p for f in folders for p in lineage(f)]
             joined = {
                 name: "+".join(record[name] for record in records) for name in ("game", "rules", "data")
             }
