@@ -442,6 +442,14 @@ def test_a_summary_writes_over_nothing(tmp_path, capsys):
         assert why in capsys.readouterr().err and source.read_bytes() == before and not made.exists()
 
 
+def test_a_summary_that_cannot_be_written_is_an_error_before_anything_is(tmp_path, capsys):
+    source, made = tmp_path / "a.jsonl", tmp_path / "made.jsonl"
+    write(source, told_game("crane", "alley"))
+    assert main(["convert", str(source), str(made), "--to", "turns", "--summary", str(source / "x")]) == 2
+    assert f"{source / 'x'}: no summary can be written there" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [source]
+
+
 def test_without_a_choice_all_games_are_kept_and_summed_up(opened, tmp_path):
     held_out = opened.split.test[0]
     write(

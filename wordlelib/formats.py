@@ -649,11 +649,17 @@ def _require_writable(target: Path, form: str) -> None:
 
 
 def _require_new(summary: Path) -> None:
-    """Its table has a name that a source may have: nothing is written over."""
+    """Its table has a name that a source may have: nothing is written over. And it comes last, after all the
+    work, so that a folder where nothing can be written is better found at once."""
     if summary.exists() and not summary.is_dir():
         raise ValueError(f"{summary} is a file: name a folder for the summary")
     if (summary / "games.csv").exists():
         raise ValueError(f"{summary / 'games.csv'} is there already: name another folder for the summary")
+    nearest = next(folder for folder in (summary, *summary.absolute().parents) if folder.exists())
+    try:
+        TemporaryFile(dir=nearest).close()
+    except OSError as error:
+        raise type(error)(f"{summary}: no summary can be written there ({error.strerror or error})") from None
 
 
 def convert(
@@ -674,8 +680,8 @@ def convert(
     `sft` needs it. keep: of each secret at most so many finished games, the shortest of those that
     `distil.fault` says nothing against, in the order of their secrets; 0 takes every row. summary: a folder
     for the games by secret (`selection.write_words`). workers: as for `records`. Raises FileNotFoundError and
-    ValueError for a source, target or summary that does not fit, ValueError when no row is left, and as
-    `each_done` does.
+    ValueError for a source, target or summary that does not fit, OSError for a summary where nothing can be
+    written, ValueError when no row is left, and as `each_done` does.
     """
     source, target = Path(source), Path(target) if target else None
     if target:
