@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -111,6 +112,28 @@ def test_a_server_that_is_gone_ends_the_games_and_is_asked_again(teacher, tmp_pa
     teacher.answer = well
     assert play(teacher, tmp_path / "a") == play(teacher, tmp_path / "b")
     assert endpoints.usage(distil.answers_of(tmp_path / "a"))["failed_requests"] == failed
+
+
+@pytest.mark.parametrize("method", ["rename", "unlink"])
+def test_a_kill_counts_no_failure_twice(teacher, tmp_path, monkeypatch, method):
+    """While the answers of a secret that got none are set aside, by whatever way."""
+    monkeypatch.setattr(distil, "UNANSWERED", 3)
+    teacher.answer = lambda handler, number: handler.reply(400, {"error": "no credit"})
+    of_path = getattr(Path, method)
+
+    def killed(self, *to, **how):
+        if self.name.endswith(".answers.jsonl"):
+            raise SystemExit
+        return of_path(self, *to, **how)
+
+    with monkeypatch.context() as at_the_kill:
+        at_the_kill.setattr(Path, method, killed)
+        with pytest.raises((SystemExit, ConnectionError)):
+            play(teacher, tmp_path / "a", concurrency=1)
+    with pytest.raises(ConnectionError):
+        play(teacher, tmp_path / "a", concurrency=1)
+    counted = endpoints.usage(distil.answers_of(tmp_path / "a"))["failed_requests"]
+    assert counted == len(teacher.asked) >= 3
 
 
 def record(*texts, secret=SPLIT.train[0]):

@@ -72,9 +72,8 @@ def play(
         if answered:
             write_jsonl(file, played)
         else:
-            with open(answers.with_suffix(".failed"), "a", encoding="utf-8") as failed:
-                failed.write(answers.read_text(encoding="utf-8"))  # behind those of an earlier call
-            answers.unlink()
+            before = len(list(folder.glob(f"{secret}.*failed")))  # calls in which it had no answer either
+            answers.rename(folder / f"{secret}.{before}.failed")
         return answered
 
     unanswered = 0
