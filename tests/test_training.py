@@ -345,10 +345,12 @@ def test_a_resumed_sft_ends_with_the_weights_of_an_uninterrupted_one(source, tmp
     assert [row["step"] for row in log if "eval_loss" in row] == [last // 2, last]
 
 
-def test_resuming_a_finished_training_takes_no_further_step(source, tmp_path):
-    whole, metrics = train_sft(source, tmp_path)
-    resumed, again = train_sft(source, tmp_path, resumed=True)
-    assert again == metrics and metrics["steps"] == 6
+@pytest.mark.parametrize("ends", [{}, {"max_steps": 0, "max_minutes": 0.001}])
+def test_resuming_a_finished_training_takes_no_further_step(source, tmp_path, ends):
+    """Finished by its steps, or by the clock."""
+    whole, metrics = train_sft(source, tmp_path, **ends)
+    resumed, again = train_sft(source, tmp_path, resumed=True, **ends)
+    assert again == metrics and metrics["steps"] > 0
     assert torch.equal(flat(whole), flat(resumed))
 
 

@@ -206,7 +206,14 @@ def last_checkpoint(run: Run) -> str | None:
     return str(newest) if run.resumed and newest else None
 
 
-def _train(trainer: Any, run: Run, saving: Any) -> None:
+def _is_over(step: int, max_steps: int, max_minutes: float, run: Run) -> bool:
+    """Whether a training with a checkpoint of this step ended there, by its steps or its log's clock."""
+    path = run.dir / "log.jsonl"
+    rows = read_log(path) if max_minutes and path.is_file() else []
+    return step >= max_steps or any(row["minutes"] >= max_minutes for row in rows if row["step"] <= step)
+
+
+def _train(trainer: Any, run: Run, max_minutes: float, saving: Any) -> None:
     """Train, from a checkpoint if there is one; of a finished training only the weights are loaded.
 
     transformers would take one more step from a checkpoint of the last one. Raises MemoryError with
@@ -216,8 +223,8 @@ def _train(trainer: Any, run: Run, saving: Any) -> None:
     import torch
 
     checkpoint = last_checkpoint(run)
-
-    if checkpoint and int(checkpoint.rpartition("-")[2]) >= trainer.args.max_steps:
+    step = int(checkpoint.rpartition("-")[2]) if checkpoint else 0
+    if checkpoint and _is_over(step, trainer.args.max_steps, max_minutes, run):
         trainer._load_from_checkpoint(checkpoint)
         return
     trackers.put_last(trainer)
@@ -371,7 +378,7 @@ def sft(
         _group_by_length(trainer, config.batch_order)
     decay_to_the_end(trainer, step_log)
     _quiet(trainer)
-    _train(trainer, run, saving)
+    _train(trainer, run, config.max_minutes, saving)
     log = read_log(run.dir / "log.jsonl")
     return training_metrics(log, "loss") | best_validation(log, "eval_loss")
 
@@ -778,7 +785,7 @@ def grpo(
     time_parts(trainer, parts)
     decay_to_the_end(trainer, step_log)
     _quiet(trainer)
-    _train(trainer, run, saving)
+    _train(trainer, run, config.max_minutes, saving)
     log = read_log(run.dir / "log.jsonl")
     return training_metrics(log, "reward") | best_validation(log, "val_win_rate")
 
