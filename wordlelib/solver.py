@@ -130,6 +130,11 @@ def _guesses_of_few(n: int, left: int) -> int:
     return 1 + LOST * (n - 1) if left == 1 else 2 * n - 1
 
 
+def _guesses_at_best(n: int, parts: int, left: int) -> int:
+    """Guesses that n candidates in so many parts take at least: the sum of `_guesses_of_few` of the parts."""
+    return parts + (n - parts) * (LOST if left == 1 else 2)
+
+
 class Solver:
     """Frozen tables of one game, and what they say about a history.
 
@@ -287,22 +292,27 @@ class Solver:
         n = len(candidates)
         if left == 1 or n <= 2:
             return _guesses_of_few(n, left), tuple(range(n))
-        rows, tried, fewest, best = self.universe_rows[candidates], range(n), math.inf, []
+        tried = np.arange(n)
         if n > EXACT:
-            tried = np.argsort(-self.information(rows, candidates).round(9), kind="stable")[:beam].tolist()
-        pair = _guesses_of_few(2, left - 1)
-        for place in tried:
-            codes = self.matrix[rows[place], candidates]
-            sizes = np.bincount(codes)
-            # the guess itself needs no other; of most parts one or two words are left
-            total = n + np.count_nonzero(sizes == 1) - 1 + pair * np.count_nonzero(sizes == 2)
-            for code in np.flatnonzero(sizes > 2):
-                total += self._fewest(candidates[codes == code].tobytes(), left - 1, 1)[0]
+            bits = self.information(self.universe_rows[candidates], candidates).round(9)
+            tried = np.argsort(-bits, kind="stable")[:beam]
+        codes = self.matrix[self.universe_rows[candidates[tried], None], candidates]
+        in_order = np.sort(codes, axis=1)
+        parts = (1 + (in_order[:, 1:] != in_order[:, :-1]).sum(axis=1)).tolist()
+        fewest, best = math.inf, []
+        for i in sorted(range(len(tried)), key=lambda i: -parts[i]):
+            # every candidate takes this guess, and the guess itself no other
+            total = n - 1 + _guesses_at_best(n, parts[i], left - 1)
+            if total > fewest:
+                break
+            for code in np.flatnonzero(np.bincount(codes[i]) > 2) if n - parts[i] > 1 else ():
+                part = candidates[codes[i] == code]
+                total += self._fewest(part.tobytes(), left - 1, 1)[0] - _guesses_of_few(len(part), left - 1)
             if total < fewest:
                 fewest, best = total, []
             if total == fewest:
-                best.append(place)
-        return fewest, tuple(best)
+                best.append(i)
+        return fewest, tuple(tried[sorted(best)].tolist())
 
     def lookahead(self, history: History | str) -> dict[str, int | str | float]:
         """What a reward needs to know of a state besides its candidates, computed once a state."""
