@@ -443,17 +443,21 @@ def test_the_player_needs_its_url_and_model(changes, sentence):
 
 
 def test_a_killed_evaluation_goes_on_pays_nothing_twice_and_ends_in_a_table(server, tmp_path, capfd):
-    """Killed in its second turn; the same command ends it. The key stands nowhere in the folder."""
+    """Killed in its second turn; the same command ends it, and who was through plays no more. The key stands
+    nowhere in the folder."""
     out = tmp_path / "out"
     arguments = evaluate(server, out, "--max-games", "6", "--secrets", "heldout")
+    arguments += ["--set", 'players=["greedy", "endpoint"]']
     killed_at(9, server, guess_by_turn(server), [*arguments, "--set", "concurrency=2"])
     before = [json.dumps(asked["messages"]) for asked in server.asked[:8]]
     assert runs.status(out / "04_eval")["status"] == "running"
-    paid = len(server.asked)
+    paid, [through] = len(server.asked), runs.read_log(out / "04_eval" / "log.jsonl")
     assert main(arguments) == 0  # how many at once may change
     shown = capfd.readouterr().out
     games = read_games(out / "04_eval" / "games.jsonl")
-    assert len(games) == 6
+    assert [game["player"] for game in games] == ["greedy"] * 6 + ["endpoint"] * 6
+    assert "greedy: won" not in shown and runs.read_log(out / "04_eval" / "log.jsonl")[0] == through
+    games = games[6:]
     taken = sum(game["n_guesses"] for game in games)
     under_way = paid - len(before)
     assert under_way <= 2 and len(server.asked) == taken + under_way

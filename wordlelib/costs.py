@@ -13,7 +13,7 @@ def stage_minutes(folder: str | Path) -> dict[str, float]:
     """Minutes of each finished stage of a run from the opening of its folder, after its imports, to its end;
     loading and control included.
 
-    A training that was resumed counts at least the minutes of its log: only its last start is known. Stages
+    A stage that was resumed counts at least the minutes of its log: only its last start is known. Stages
     without a record of their start are left out.
     """
     found = {}

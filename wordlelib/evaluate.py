@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wordlelib.data import read_jsonl, write_jsonl
+from wordlelib.data import Row, read_jsonl, write_jsonl
 from wordlelib.game import Game, History, Turn, is_consistent, is_win, reset, score
 from wordlelib.players import FAILED, Failed, Player
 from wordlelib.prompts import Parsed, parse_guess
 from wordlelib.rules import Rules
+from wordlelib.runs import Run, read_log
 from wordlelib.solver import OPTIMAL_TOTALS
 from wordlelib.words import Split, Words
 
@@ -215,6 +216,16 @@ def games_file(stage: str | Path) -> Path | None:
     """The games of an evaluated stage: `games.jsonl`, or `games.jsonl.gz` in a kept run; None without."""
     files = [Path(stage) / name for name in ("games.jsonl", "games.jsonl.gz")]
     return next((file for file in files if file.is_file()), None)
+
+
+def games_before(run: Run) -> tuple[list[Record], list[Row]]:
+    """The games of a stage that goes on after it was stopped, and the rows of `log.jsonl` of the players who
+    were through: each was written after its games. None of a new stage."""
+    path = run.dir / "log.jsonl"
+    log = read_log(path) if path.is_file() else []
+    games = read_games(run.dir / "games.jsonl", run.rules) if log else []
+    through = {row["player"] for row in log}
+    return [game for game in games if game["player"] in through], log
 
 
 def read_games(path: str | Path, rules: Rules | None = None) -> list[Record]:

@@ -353,7 +353,7 @@ def embedded_player() -> Player:
     return lambda histories, seeds: loaded()(histories, seeds)
 
 
-def token_metrics(tokens: Mapping[str, Counter[str]], games: int) -> dict[str, float]:
+def token_metrics(tokens: Mapping[str, Mapping[str, int]], games: int) -> dict[str, float]:
     """Tokens of a game of each player that counted them, keys `<player>/prompt_tokens_per_game` and
     `<player>/completion_tokens_per_game`; `games`: how many each played."""
     return {
