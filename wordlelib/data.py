@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache, singledispatch
-from itertools import chain, compress, islice
+from itertools import chain, compress, groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -199,14 +199,15 @@ class Taught(NamedTuple):
 class Job(NamedTuple):
     """Rows to make in one piece: the same for the same job, in whatever process it runs.
 
-    words, rules: what the solver knows. secrets: whose games are played. n: rows before duplicates are
-    removed. seeds: of the states and of the teacher's draws. mix, candidates, solver_guess, guess_place,
-    rejecting, duplicates: as for `build`; without a guess_place the rows are GRPO states. guessed: where the
-    counts of the teacher's guesses start. known: real words, which no non-word may equal. given: rows of
-    another teacher in place of the solver's, None for none. clues: whether the rows are those of
-    `clues.clue_rows`.
+    part: the file that its rows are for. words, rules: what the solver knows. secrets: whose games are
+    played. n: rows before duplicates are removed. seeds: of the states and of the teacher's draws. mix,
+    candidates, solver_guess, guess_place, rejecting, duplicates: as for `build`; without a guess_place the
+    rows are GRPO states. guessed: where the counts of the teacher's guesses start. known: real words, which
+    no non-word may equal. given: rows of another teacher in place of the solver's, None for none. clues:
+    whether the rows are those of `clues.clue_rows`.
     """
 
+    part: str
     words: Words
     rules: Rules
     secrets: tuple[str, ...]
@@ -229,10 +230,11 @@ class Job(NamedTuple):
 class Made(NamedTuple):
     """What a job gives besides the rows in its file, one item a row that it wrote.
 
-    drawn: rows with duplicates. keys: hashes of what makes a row a duplicate, 0 of a row that stays whatever
-    others say. tokens: of prompt and completion, if they are counted.
+    part: that of the job. drawn: rows with duplicates. keys: hashes of what makes a row a duplicate, 0 of a
+    row that stays whatever others say. tokens: of prompt and completion, if they are counted.
     """
 
+    part: str
     file: Path
     drawn: int
     keys: array
@@ -323,7 +325,7 @@ def _make(job: Job) -> Made:
             sources.extend(row["source"] for row in block)
             for name, counts in (_count(block, job.count_tokens) if job.count_tokens else {}).items():
                 tokens.setdefault(name, array("I")).extend(counts)
-    return Made(job.file, n, keys, sources, turns, tokens)
+    return Made(job.part, job.file, n, keys, sources, turns, tokens)
 
 
 def _arrow(file: Path) -> Path:
@@ -339,16 +341,20 @@ def _kept(file: Path, keep: np.ndarray) -> Any:
 
 
 def _pieces(job: Job, given: Iterable[Row]) -> Iterator[Job]:
-    """Jobs of the rows of another teacher, each to be done before the next is asked for."""
+    """Jobs of the rows of another teacher, at least one, each to be done before the next is asked for."""
     given = iter(given)
+    yield job._replace(given=islice(given, ONE_PIECE))
     for first in given:
         yield job._replace(given=chain([first], islice(given, ONE_PIECE - 1)))
 
 
-def _all_made(jobs: Iterable[Job], workers: int | None) -> Iterator[Made]:
-    """What the jobs give, in order. Those of a list run in processes of their own, one for each processor."""
-    workers = min(len(jobs), workers or processors()) if isinstance(jobs, list) else 1
-    return each_done(_make, jobs, workers, "make", "build")
+def _all_made(parts: Iterable[Iterable[Job]], workers: int | None) -> Iterator[Made]:
+    """What the jobs of all parts give, in order. Those of lists run in processes of their own, one for each
+    processor, where the first part has several."""
+    first, *others = parts
+    lists = all(isinstance(jobs, list) for jobs in (first, *others))
+    workers = min(len(first), workers or processors()) if lists else 1
+    return each_done(_make, chain(first, *others), workers, "make", "build")
 
 
 def _percentiles(counts: array) -> dict[str, int]:
@@ -356,8 +362,8 @@ def _percentiles(counts: array) -> dict[str, int]:
     return dict(zip(("p50", "p90", "p99", "max"), map(int, values), strict=True))
 
 
-def _write_part(path: Path, jobs: Iterable[Job], workers: int | None, with_parquet: bool) -> dict[str, Any]:
-    """Join the rows of all jobs in one file, in Parquet beside it too; returns what the card says of them."""
+def _write_part(path: Path, all_made: Iterable[Made], with_parquet: bool) -> dict[str, Any]:
+    """Join the rows of a part in one file, in Parquet beside it too; returns what the card says of them."""
     import pyarrow.parquet
 
     seen = np.array([], np.uint64)
@@ -365,7 +371,7 @@ def _write_part(path: Path, jobs: Iterable[Job], workers: int | None, with_parqu
     with ExitStack() as stack:
         lines = stack.enter_context(open(stack.enter_context(replacing(path)), "wb"))
         parquet = stack.enter_context(replacing(path.with_suffix(".parquet"))) if with_parquet else None
-        for made in stack.enter_context(closing(_all_made(jobs, workers))):
+        for made in all_made:
             drawn += made.drawn
             keys = np.array(made.keys)
             new = (keys == 0) | np.isin(keys, seen, invert=True)
@@ -472,7 +478,7 @@ def build(
             end = f" shard {number}" if number else ""
             seeds = (f"{part} {seed}{end}", f"{part} labels {seed}{end}")
             file = Path(temporary) / f"{part}-{number}.jsonl"
-            of = (named, rules, tuple(secrets), min(size, n - start), seeds, mix)
+            of = (part, named, rules, tuple(secrets), min(size, n - start), seeds, mix)
             how = (candidates, solver_guess, guess_place, rejecting, ties_from(split.train, ties))
             made.append(Job(*of, *how, words.dictionary, count_tokens, file))
         return made
@@ -487,16 +493,16 @@ def build(
             "states": jobs("states", named, apart or split.train, states, None),
         }
         if clues:
-            parts["sft"] += [
-                job._replace(clues=True) for job in jobs("clues", named, of_sft, clues, guess_place)
-            ]
+            of_words = jobs("clues", named, of_sft, clues, guess_place)
+            parts["sft"] += [job._replace(part="sft", clues=True) for job in of_words]
         for part, given in (taught.rows if taught else {}).items():
             of_clues = [job for job in parts[part] if job.clues]
             parts[part] = chain(_pieces(parts[part][0], given), of_clues)
-        files = {
-            part: _write_part(folder / f"{part}.jsonl", of, workers, part != "sft_val")
-            for part, of in parts.items()
-        }
+        with closing(_all_made(parts.values(), workers)) as made:
+            files = {
+                part: _write_part(folder / f"{part}.jsonl", of, part != "sft_val")
+                for part, of in groupby(made, lambda made: made.part)
+            }
     if taught:
         games = taught.games
     else:
