@@ -188,9 +188,8 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "candidates": Param(int, "words named in the thinking, at most", "words", 1, 10),
         "solver_guess": Param(
             str,
-            "the consistent word that the solver guesses: most information now, or fewest guesses to the end "
-            "(fewest_any: also another word, where few are left that only it parts well)",
-            choices=("information", "fewest", "fewest_any"),
+            "the consistent word that the solver guesses: most information now, or fewest guesses to the end",
+            choices=("information", "fewest"),
         ),
         "ties": Param(
             str,

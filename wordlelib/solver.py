@@ -123,7 +123,6 @@ def _part_sizes(codes: np.ndarray, n_codes: int) -> np.ndarray:
 EXACT = 12  # candidates up to which every one of them is tried as the guess
 BEAM = 5  # of more, as many of those with most information
 LOST = 20  # guesses that a lost game counts for, so that a trap is worth a longer way round
-SAVED = 0.1  # guesses a candidate that a guess which cannot be right must save
 
 
 def _guesses_of_few(n: int, left: int) -> int:
@@ -142,9 +141,8 @@ class Solver:
     guesses: the allowed words. universe: the words a consistent player believes possible
     (`rules.universe`). matrix: their feedback codes [guesses, universe]. letters: `letter_table` of the
     guesses. row: word to row of both; universe_rows: that of each word of the universe. teacher: which
-    word a teacher guesses: the consistent one with most information now (`information`) or with the fewest
-    guesses to the end (`fewest`), or, where few are left that only another word parts well, that one
-    (`fewest_any`).
+    consistent word a teacher guesses, the one with most information now (`information`) or with the fewest
+    guesses to the end (`fewest`).
     Candidates are ascending indices into `universe`. Everything is total: a history that no word
     fits has no candidates and zero bits.
     """
@@ -279,13 +277,11 @@ class Solver:
         return guess, self.bits(guess, candidates)
 
     def fewest_guesses(self, candidates: np.ndarray, left: int) -> tuple[int, tuple[int, ...]]:
-        """Play to the end by which the candidates take the fewest guesses in all.
+        """Consistent play to the end, by which the candidates take the fewest guesses in all.
 
-        `left` guesses are left; a lost game counts as `LOST`. Every guess is a candidate, but of a teacher
-        `fewest_any` with up to `EXACT` candidates, where another answer saves at least `SAVED` guesses for
-        each of them (not in hard mode, which forbids it). Returns that number and the matrix rows of the
-        equally good next guesses. Exact for guesses that are candidates, up to `EXACT` of them; of more, the
-        `BEAM` with most information are tried, and beyond them the one with most.
+        Every guess is a candidate, and `left` guesses are left; a lost game counts as `LOST`. Returns that
+        number and the places, among the candidates, of the equally good next guesses. Exact up to `EXACT`
+        candidates; of more, the `BEAM` with most information are tried, and beyond them the one with most.
         """
         # Few candidates have no beam: asked for or met on the way, they are then one entry of the cache.
         beam = BEAM if len(candidates) > EXACT else 1
@@ -293,39 +289,20 @@ class Solver:
 
     def _find_fewest(self, key: bytes, left: int, beam: int) -> tuple[int, tuple[int, ...]]:
         candidates = np.frombuffer(key, dtype=np.intp)
-        n, rows = len(candidates), self.universe_rows[candidates]
+        n = len(candidates)
         if left == 1 or n <= 2:
-            return _guesses_of_few(n, left), tuple(rows.tolist())
+            return _guesses_of_few(n, left), tuple(range(n))
+        tried = np.arange(n)
         if n > EXACT:
-            bits = self.information(rows, candidates).round(9)
-            rows = rows[np.argsort(-bits, kind="stable")[:beam]]
-        fewest, best = self._search(rows, candidates, left, right=1)
-        if self.teacher != "fewest_any" or self.rules.hard_mode or n > EXACT:
-            return fewest, best
-        enough = fewest - SAVED * n
-        if 2 * n > enough:  # what a guess takes that parts all candidates
-            return fewest, best
-        rows = self._pools["answers"]
-        rows = rows[np.argsort(-self._parts(rows, candidates), kind="stable")[:EXACT]]
-        total, others = self._search(rows, candidates, left, right=0)
-        return (total, others) if total <= enough else (fewest, best)
-
-    def _parts(self, rows: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        """Into how many parts [len(rows)] each guess parts the candidates."""
-        in_order = np.sort(self.matrix[rows[:, None], candidates], axis=1)
-        return 1 + (in_order[:, 1:] != in_order[:, :-1]).sum(axis=1)
-
-    def _search(
-        self, rows: np.ndarray, candidates: np.ndarray, left: int, right: int
-    ) -> tuple[int, tuple[int, ...]]:
-        """The fewest guesses that begin with one of the rows, and the rows that do; `right`: how many of the
-        candidates each guess is itself."""
-        n, codes = len(candidates), self.matrix[rows[:, None], candidates]
-        parts = self._parts(rows, candidates).tolist()
+            bits = self.information(self.universe_rows[candidates], candidates).round(9)
+            tried = np.argsort(-bits, kind="stable")[:beam]
+        codes = self.matrix[self.universe_rows[candidates[tried], None], candidates]
+        in_order = np.sort(codes, axis=1)
+        parts = (1 + (in_order[:, 1:] != in_order[:, :-1]).sum(axis=1)).tolist()
         fewest, best = math.inf, []
-        for i in sorted(range(len(rows)), key=lambda i: -parts[i]):
+        for i in sorted(range(len(tried)), key=lambda i: -parts[i]):
             # every candidate takes this guess, and the guess itself no other
-            total = n - right + _guesses_at_best(n, parts[i], left - 1)
+            total = n - 1 + _guesses_at_best(n, parts[i], left - 1)
             if total > fewest:
                 break
             for code in np.flatnonzero(np.bincount(codes[i]) > 2) if n - parts[i] > 1 else ():
@@ -335,7 +312,7 @@ class Solver:
                 fewest, best = total, []
             if total == fewest:
                 best.append(i)
-        return fewest, tuple(rows[sorted(best)].tolist())
+        return fewest, tuple(tried[sorted(best)].tolist())
 
     def lookahead(self, history: History | str) -> dict[str, int | str | float]:
         """What a reward needs to know of a state besides its candidates, computed once a state."""

@@ -69,33 +69,32 @@ def solver_turn(
     guessed: Mapping[str, int] = MappingProxyType({}),
     guess_place: str = "last",
 ) -> tuple[list[str], str]:
-    """What the teacher thinks, up to `candidates` distinct words, and which of them it guesses.
+    """What the teacher thinks, up to `candidates` distinct consistent words, and which of them it guesses.
 
-    The guess, by `solver.teacher`, is the word with most information, one of the two best while more than six
-    are left, so that games differ; or the one with the fewest guesses to the end. It is consistent, but for
-    some of `fewest_any`; the other words are. Of equally good words it is the one `guessed` least often
-    so far (word to count), or any of them: the first in the alphabet would leave others without practice.
+    The guess is a consistent word, by `solver.teacher`: with the fewest guesses to the end, or with most
+    information; of the latter, while more than six are left, one of the two best, so that games differ. Of
+    equally good words it is the one `guessed` least often so far (word to count), or any of them: the first
+    in the alphabet would leave others without practice.
     The opener is always the best one: a student that opens the same way every time meets few states,
-    and learns them well. The other words are drawn and stand before it (`guess_place` last) or after it
-    (first) in random order. When nothing is consistent, it is the first allowed guess.
+    and learns them well. The other words are drawn from the consistent ones and stand before it
+    (`guess_place` last) or after it (first) in random order. When nothing is consistent, it is the first
+    allowed guess.
     """
     if candidates < 1:
         raise ValueError(f"the teacher must name at least its guess: candidates is {candidates}")
     left = np.asarray(solver.candidates(history), dtype=np.intp)
     if not len(left):
         return [solver.guesses[0]], solver.guesses[0]
-    if solver.teacher == "information":
-        best = [solver.universe[left[place]] for place in _most_informative(solver, left.tobytes())]
+    if solver.teacher == "fewest":
+        best = solver.fewest_guesses(left, solver.rules.turns - len(history))[1]
     else:
-        rows = solver.fewest_guesses(left, solver.rules.turns - len(history))[1]
-        best = [solver.guesses[row] for row in rows]
-    rarity = {word: (guessed.get(word, 0), rng.random()) for word in best}
+        best = _most_informative(solver, left.tobytes())
+    rarity = {place: (guessed.get(solver.universe[left[place]], 0), rng.random()) for place in best}
     chosen = min(best, key=rarity.get) if history else best[0]
-    drawn = [
-        solver.universe[left[place]] for place in rng.sample(range(len(left)), min(candidates, len(left)))
-    ]
-    others = [word for word in drawn if word != chosen][: candidates - 1]
-    return [*others, chosen] if guess_place == "last" else [chosen, *others], chosen
+    drawn = rng.sample(range(len(left)), min(candidates, len(left)))
+    others = [place for place in drawn if place != chosen][: candidates - 1]
+    places = (*others, chosen) if guess_place == "last" else (chosen, *others)
+    return [solver.universe[left[place]] for place in places], solver.universe[left[chosen]]
 
 
 def ties_from(secrets: Collection[str], ties: str) -> Counter[str]:
