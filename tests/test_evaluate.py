@@ -17,6 +17,7 @@ from wordlelib.evaluate import (
     by_player,
     flat_metrics,
     game_seed,
+    games_before,
     guess_histogram,
     guesses_or_loss,
     history_of,
@@ -36,6 +37,7 @@ from wordlelib.evaluate import (
 from wordlelib.game import Turn, score
 from wordlelib.prompts import completion
 from wordlelib.rules import rules_for
+from wordlelib.runs import Run, write_json
 from wordlelib.words import Split, Words, split_secrets
 
 
@@ -171,6 +173,28 @@ def test_rewards_are_kept_with_the_turn_they_judge():
     )
     assert [t["rewards"] for t in record["turns"]] == [{"turn": 0.5, "win": 0.0}, {"turn": 1.5, "win": 1.0}]
     assert play([say("crane")])["turns"][0]["rewards"] == {}
+
+
+def test_a_stage_goes_on_with_whole_players_and_the_inputs_that_they_had(tmp_path):
+    """Stopped anywhere: games without their row in the log do not count, nor a row that was cut short."""
+    stage, sft = tmp_path / "04_eval", tmp_path / "02_sft"
+    for folder in (stage, sft):
+        folder.mkdir()
+    run = Run("04_eval", None, stage, resumed=True, rules=RULES)
+    write_json(stage / "status.json", {"status": "running", "inputs": {}})
+    assert games_before(run) == ([], [])
+    write_json(stage / "status.json", {"status": "running", "inputs": {"02_sft": "1"}})
+    write_json(sft / "status.json", {"status": "done", "ended": "1"})
+    first, second = (game(WORDS.answers[0], WORDS.answers[0], player=name) for name in "ab")
+    write_games(stage / "games.jsonl", [first, second])
+    assert games_before(run) == ([], [])
+    run.log({"player": "a"})
+    with open(stage / "log.jsonl", "a") as log:
+        log.write('{"player": "b"')
+    assert games_before(run) == ([first], [{"player": "a"}]) and run.inputs == {"02_sft": "1"}
+    write_json(sft / "status.json", {"status": "done", "ended": "2"})
+    with pytest.raises(ValueError, match="begun with an earlier 02_sft"):
+        games_before(run)
 
 
 def test_progress_is_told_after_each_turn():

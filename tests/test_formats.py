@@ -448,6 +448,14 @@ def test_a_summary_that_cannot_be_written_is_an_error_before_anything_is(tmp_pat
     assert main(["convert", str(source), str(made), "--to", "turns", "--summary", str(source / "x")]) == 2
     assert f"{source / 'x'}: no summary can be written there" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == [source]
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for folder, why in (
+        (made, "rows are written to"),
+        (made / "x", "rows are written to"),
+        (tmp_path / "link", "is a file"),
+    ):
+        assert main(["convert", str(source), str(made), "--to", "turns", "--summary", str(folder)]) == 2
+        assert why in capsys.readouterr().err and not made.exists()
 
 
 def test_without_a_choice_all_games_are_kept_and_summed_up(opened, tmp_path):

@@ -343,6 +343,21 @@ def test_a_torn_stage_takes_later_stages_of_its_trial_with_it(made, file, out):
     assert made[6:] == ["sweep/seed=1/02_sft", "sweep/seed=1/03_grpo"]
 
 
+def test_a_stage_that_is_taken_back_goes_on_only_with_the_inputs_that_it_had(tmp_path):
+    """Kept games would else be those of the model before."""
+    for stage, inputs in (("02_sft", {}), ("04_eval", {"02_sft": "1"})):
+        (tmp_path / stage).mkdir()
+        runs.write_json(tmp_path / stage / "status.json", {"status": "done", "ended": "1", "inputs": inputs})
+        sweeps._reopen(tmp_path / stage)
+        assert runs.status(tmp_path / stage)["status"] == "failed"
+    for ended, stale in (("1", False), ("2", True)):
+        runs.write_json(tmp_path / "02_sft" / "status.json", {"status": "done", "ended": ended})
+        assert sweeps._stale(tmp_path / "04_eval") == stale
+    (tmp_path / "04_eval" / "status.json").write_text("{")
+    sweeps._reopen(tmp_path / "04_eval")
+    assert sweeps._stale(tmp_path / "04_eval")
+
+
 def test_a_torn_shared_stage_is_made_again_for_unfinished_trials_only(made, file, out):
     fail_once(made, FIRST, recipes.StageFailed("boom"))
     assert sweeps.run(file, out) == 1

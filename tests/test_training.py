@@ -345,6 +345,16 @@ def test_a_resumed_sft_ends_with_the_weights_of_an_uninterrupted_one(source, tmp
     assert [row["step"] for row in log if "eval_loss" in row] == [last // 2, last]
 
 
+def test_a_training_that_lowered_limits_end_at_a_checkpoint_says_so(source, tmp_path):
+    """Killed behind the checkpoint of step 4, and resumed with the minutes that two steps had taken."""
+    steps = {"save_every": 2, "eval_every": 2}
+    train_sft(source, tmp_path, **steps)
+    shutil.rmtree(tmp_path / "checkpoints" / "checkpoint-6")
+    minutes = runs.read_log(tmp_path / "log.jsonl")[1]["minutes"]
+    _, metrics = train_sft(source, tmp_path, resumed=True, max_minutes=minutes, **steps)
+    assert metrics["steps"] == 4 and runs.read_log(tmp_path / "log.jsonl")[-1]["step"] == 4
+
+
 @pytest.mark.parametrize("ends", [{}, {"max_steps": 0, "max_minutes": 0.001}])
 def test_resuming_a_finished_training_takes_no_further_step(source, tmp_path, ends):
     """Finished by its steps, or by the clock."""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +72,8 @@ def play(
         if answered:
             write_jsonl(file, played)
         else:
-            before = len(list(folder.glob(f"{secret}.*failed")))  # calls in which it had no answer either
-            answers.rename(folder / f"{secret}.{before}.failed")
+            names = (f"{secret}.{n}.failed" for n in count())  # of one call each
+            answers.rename(next(folder / name for name in names if not (folder / name).exists()))
         return answered
 
     unanswered = 0

@@ -19,7 +19,7 @@ from wordlelib.game import Game, History, Turn, is_consistent, is_win, reset, sc
 from wordlelib.players import FAILED, Failed, Player
 from wordlelib.prompts import Parsed, parse_guess
 from wordlelib.rules import Rules
-from wordlelib.runs import Run, read_log
+from wordlelib.runs import Run, read_log, status
 from wordlelib.solver import OPTIMAL_TOTALS
 from wordlelib.words import Split, Words
 
@@ -220,7 +220,12 @@ def games_file(stage: str | Path) -> Path | None:
 
 def games_before(run: Run) -> tuple[list[Record], list[Row]]:
     """The games of a stage that goes on after it was stopped, and the rows of `log.jsonl` of the players who
-    were through: each was written after its games. None of a new stage."""
+    were through: each was written after its games. None of a new stage.
+
+    Raises ValueError as `Run.input` does: what those players were made from must be there still.
+    """
+    for stage in status(run.dir).get("inputs", ()):
+        run.input(stage)
     path = run.dir / "log.jsonl"
     log = read_log(path) if path.is_file() else []
     games = read_games(run.dir / "games.jsonl", run.rules) if log else []

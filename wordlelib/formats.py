@@ -8,6 +8,7 @@ process for each processor, each row by itself; then repeats are looked for and 
 
 import csv
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -648,10 +649,12 @@ def _require_writable(target: Path, form: str) -> None:
         raise ValueError(f"{target}: the form traces, and no other, is written as .csv")
 
 
-def _require_new(summary: Path) -> None:
+def _require_new(summary: Path, target: Path | None) -> None:
     """Its table has a name that a source may have: nothing is written over. And it comes last, after all the
     work, so that a folder where nothing can be written is better found at once."""
-    if summary.exists() and not summary.is_dir():
+    if target and target.absolute() in (summary.absolute(), *summary.absolute().parents):
+        raise ValueError(f"{summary}: the rows are written to {target}: name another folder for the summary")
+    if os.path.lexists(summary) and not summary.is_dir():
         raise ValueError(f"{summary} is a file: name a folder for the summary")
     if (summary / "games.csv").exists():
         raise ValueError(f"{summary / 'games.csv'} is there already: name another folder for the summary")
@@ -696,7 +699,7 @@ def convert(
                 "hide one; use data made with lexicon: full"
             )
     if summary:
-        _require_new(Path(summary))
+        _require_new(Path(summary), target)
     if keep < 0:
         raise ValueError(f"keep is {keep}: use a number of games of each secret, or 0 for all rows")
     words = data.words if data else load_words()

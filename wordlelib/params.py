@@ -336,7 +336,11 @@ PARAMETERS: dict[str, dict[str, Param]] = {
     },
     "04_eval": {
         **RUN,
-        "resume": Param(bool, "go on with an unfinished stage: nobody plays, and no server is paid, twice"),
+        "resume": Param(
+            bool,
+            "go on with an unfinished stage: players who were through do not play again, no server is paid "
+            "twice",
+        ),
         "secrets": Param(str, "secrets that are played", choices=("all", "heldout", "train")),
         "max_games": Param(int, "games of each player, 0 for all secrets", "games", 0),
         "players": Param(list, "players in the table", choices=PLAYERS),

@@ -73,16 +73,19 @@ def make(job: Job) -> None:
 def _stale(folder: Path) -> bool:
     """Whether an unfinished stage was begun with inputs other than those there now (or says nothing)."""
     try:
-        begun_with = runs.status(folder).get("inputs", {})
+        begun_with = runs.status(folder)["inputs"]
         return any(runs.status(folder.parent / s).get("ended") != ended for s, ended in begun_with.items())
-    except ValueError:
+    except (KeyError, ValueError):
         return True
 
 
 def _reopen(folder: Path) -> None:
     """Take back that a stage is done: it is torn, or an earlier one is about to be made again."""
     if runs.state(folder) in ("done", "torn"):
-        runs.write_json(folder / "status.json", {"status": "failed", "error": "torn, or made from what was"})
+        status = {"status": "failed", "error": "torn, or made from what was"}
+        with suppress(KeyError, ValueError):  # a torn one may not say what it was made from
+            status["inputs"] = runs.status(folder)["inputs"]
+        runs.write_json(folder / "status.json", status)
 
 
 def _mark_stopped(job: Job, reason: str) -> None:

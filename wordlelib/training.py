@@ -206,11 +206,10 @@ def last_checkpoint(run: Run) -> str | None:
     return str(newest) if run.resumed and newest else None
 
 
-def _is_over(step: int, max_steps: int, max_minutes: float, run: Run) -> bool:
+def _is_over(step: int, max_steps: int, max_minutes: float, log: list[Row]) -> bool:
     """Whether a training with a checkpoint of this step ended there, by its steps or its log's clock."""
-    path = run.dir / "log.jsonl"
-    rows = read_log(path) if max_minutes and path.is_file() else []
-    return step >= max_steps or any(row["minutes"] >= max_minutes for row in rows if row["step"] <= step)
+    late = (row["minutes"] >= max_minutes > 0 for row in log if row["step"] <= step)
+    return step >= max_steps or any(late)
 
 
 def _train(trainer: Any, run: Run, max_minutes: float, saving: Any) -> None:
@@ -224,7 +223,10 @@ def _train(trainer: Any, run: Run, max_minutes: float, saving: Any) -> None:
 
     checkpoint = last_checkpoint(run)
     step = int(checkpoint.rpartition("-")[2]) if checkpoint else 0
-    if checkpoint and _is_over(step, trainer.args.max_steps, max_minutes, run):
+    log = read_log(path) if (path := run.dir / "log.jsonl").is_file() else []
+    if checkpoint and _is_over(step, trainer.args.max_steps, max_minutes, log):
+        if any(row["step"] > step for row in log):  # limits that were lowered
+            run.rewind_log(step)
         trainer._load_from_checkpoint(checkpoint)
         return
     trackers.put_last(trainer)
