@@ -62,6 +62,7 @@ def test_a_folder_is_played_beside_both_references_and_a_finished_one_is_kept(fo
     assert "greedy/completion_tokens_per_game" not in metrics
     # what was finished is shown again; what was stopped goes on
     assert main(command) == 0 and "kept" in capfd.readouterr().out
+    (out / "04_eval" / "log.jsonl").unlink()  # stopped in the first player
     runs.write_json(out / "04_eval" / "status.json", {"status": "running"})
     assert main(command) == 0 and "model: won" in capfd.readouterr().out
     other = shutil.copytree(folder, tmp_path / "other")
