@@ -552,14 +552,12 @@ def policy_states(
 def _erred(history: History, turns: Sequence[Turn], solver: Solver) -> bool:
     """Whether a turn had no legal guess, one made before, or, with one or two words left, none of these; or
     rejected a word that was left, or any word twice."""
-    left, past = (
-        {solver.universe[place] for place in solver.candidates(history)},
-        {turn.guess for turn in history},
-    )
+    left = {solver.universe[place] for place in solver.candidates(history)}
+    past = {turn.guess for turn in history}
     return any(
         turn.feedback is None
         or turn.guess in past
-        or (len(left) <= FEW and turn.guess not in left)
+        or (0 < len(left) <= FEW and turn.guess not in left)
         or rewards.misrejects(rejected_words(turn.text), left)
         for turn in turns
     )
