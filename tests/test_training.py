@@ -715,6 +715,8 @@ def test_states_where_the_policy_was_wrong_come_first(game):
         for rejected in ([secret], ["zzzzz", "zzzzz"], ["zzzzz"]):
             looked = turn._replace(text=completion([turn.guess], turn.guess, rejected=rejected))
             assert training._erred(history, [looked], game) == (rejected != ["zzzzz"])
+    nothing_left = (Turn(secret, "GGGGG"), Turn(other, "GGGGG"))
+    assert not training._erred(nothing_left, [Turn(game.words.answers[2], "BBBBB")], game)
     solver = players.solver_player(game, "random_consistent")
 
     def player(histories, seeds):
