@@ -28,7 +28,7 @@ from wordlelib.findings import Section
 from wordlelib.params import PLAYERS
 from wordlelib.report import UNTRAINED
 from wordlelib.rules import require_same_rules
-from wordlelib.runs import read_log, read_yaml, shown_path
+from wordlelib.runs import log_of, read_yaml, shown_path
 from wordlelib.sweep_results import Row
 from wordlelib.trials import WITHIN_A_ROW
 
@@ -198,8 +198,7 @@ def _warnings(trial: Path) -> str:
     """What the GRPO of a trial warned of: name, the first step, and in how many steps."""
     from wordlelib.training import warnings_of
 
-    path = trial / "03_grpo" / "log.jsonl"
-    log = read_log(path) if path.is_file() else []
+    log = log_of(trial / "03_grpo")
     steps: dict[str, list[int]] = {}
     for row in log:
         for name in warnings_of(row):

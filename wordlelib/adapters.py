@@ -14,9 +14,9 @@ from wordlelib import data, models, players
 from wordlelib.export import base_name
 from wordlelib.rules import Rules
 from wordlelib.runs import (
+    log_of,
     project_path,
     read_json,
-    read_log,
     read_yaml,
     replacing_folder,
     shown_path,
@@ -41,8 +41,7 @@ def write_record(folder: str | Path, run: str | Path, player: str) -> None:
     folder, run = Path(folder), Path(run)
     source = run / data.STAGE
     card = data.read_card(source)
-    log = folder.parent / "log.jsonl"
-    rows = read_log(log) if log.is_file() else []
+    rows = log_of(folder.parent)
     sft = read_yaml(run / "02_sft" / "config.yaml")
     own = read_yaml(run / "03_grpo" / "config.yaml") if player == "grpo" else sft
     parent = project_path(sft["model"]) if player == "sft" else run / players.MODEL_FOLDERS["sft"]
@@ -172,8 +171,8 @@ def stack(
             if (part := folders[0] / name).exists():
                 (shutil.copytree if part.is_dir() else shutil.copy)(part, temporary / name)
         if records:
-            own = {"stage": "stacked", "steps": None, "rounds": 0}
-            own["parents"] = [p for f in folders for p in lineage(f)]
+            parents = [parent for folder in folders for parent in lineage(folder)]
+            own = {"stage": "stacked", "steps": None, "rounds": 0, "parents": parents}
             joined = {
                 name: "+".join(record[name] for record in records) for name in ("game", "rules", "data")
             }

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-from wordlelib.runs import Run, read_log
+from wordlelib.runs import Run, log_of
 
 NON_FINITE_IN_A_ROW = 5  # skipped steps after which training stops
 PROGRESS_SECONDS = 10  # between two printed lines
@@ -102,8 +102,7 @@ class StepLog(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.run.rewind_log(state.global_step)
-        path = self.run.dir / "log.jsonl"
-        rows = read_log(path) if path.is_file() else []
+        rows = log_of(self.run.dir)
         self.before = max((row["minutes"] for row in rows), default=0.0)
         self.guard.skipped = rows[-1]["skipped_steps"] if rows else 0
         self.start = self.last = time.monotonic()

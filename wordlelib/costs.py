@@ -3,7 +3,7 @@
 from datetime import datetime
 from pathlib import Path
 
-from wordlelib.runs import read_json, read_log, shown_path, status
+from wordlelib.runs import log_of, read_json, shown_path, status
 
 STAGES = ("01_data_synthesis", "02_sft", "03_grpo", "04_eval")
 TRAINING = ("02_sft", "03_grpo")
@@ -26,7 +26,7 @@ def stage_minutes(folder: str | Path) -> dict[str, float]:
                 taken = datetime.fromisoformat(ended) - datetime.fromisoformat(started)
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{shown_path(own)}: its times are no times ({error})") from None
-            logged = [row["minutes"] for row in _log(own)]
+            logged = [row["minutes"] for row in log_of(own)]
             found[stage] = max([taken.total_seconds() / 60, *logged])
     return found
 
@@ -54,7 +54,7 @@ def validations(folder: str | Path) -> list[tuple[float, float]]:
     stages, points = stage_minutes(folder), []
     before = stages.get("01_data_synthesis", 0.0)
     for stage in TRAINING:
-        rows = _log(Path(folder) / stage)
+        rows = log_of(Path(folder) / stage)
         if stage not in stages or not rows:
             continue
         control = _minutes(Path(folder) / stage, "control")
@@ -71,8 +71,3 @@ def _minutes(stage: Path, part: str) -> float:
     """Minutes of what follows the training of a stage, by its metrics: `control`, or `correct`ions."""
     path = stage / "metrics.json"
     return read_json(path).get(f"{part}_minutes", 0.0) if path.is_file() else 0.0
-
-
-def _log(stage: Path) -> list[dict[str, float]]:
-    path = stage / "log.jsonl"
-    return read_log(path) if path.is_file() else []

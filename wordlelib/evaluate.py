@@ -19,7 +19,7 @@ from wordlelib.game import Game, History, Turn, is_consistent, is_win, reset, sc
 from wordlelib.players import FAILED, Failed, Player
 from wordlelib.prompts import Parsed, parse_guess
 from wordlelib.rules import Rules
-from wordlelib.runs import Run, read_log, status
+from wordlelib.runs import Run, log_of, status
 from wordlelib.solver import OPTIMAL_TOTALS
 from wordlelib.words import Split, Words
 
@@ -226,8 +226,7 @@ def games_before(run: Run) -> tuple[list[Record], list[Row]]:
     """
     for stage in status(run.dir).get("inputs", ()):
         run.input(stage)
-    path = run.dir / "log.jsonl"
-    log = read_log(path) if path.is_file() else []
+    log = log_of(run.dir)
     games = read_games(run.dir / "games.jsonl", run.rules) if log else []
     through = {row["player"] for row in log}
     return [game for game in games if game["player"] in through], log

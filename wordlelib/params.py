@@ -110,7 +110,6 @@ GENERATION = {
     "temperature": Param(float, "sampling temperature, 0 for greedy decoding", "", 0, 5),
     "max_completion_length": Param(int, "longest completion", "tokens", 8, 4096),
 }
-SERVER_RESUME = Param(bool, "go on with an unfinished stage: answers of a server are not paid twice")
 SERVER = {
     "concurrency": Param(int, "requests to the server at once", "requests", 1, 1000),
     "requests_per_minute": Param(
@@ -232,7 +231,7 @@ PARAMETERS: dict[str, dict[str, Param]] = {
         "traces": Param(
             str, "these games or rows, in a form that `convert` reads, for the teacher file", "file"
         ),
-        "resume": SERVER_RESUME,
+        "resume": Param(bool, "go on with an unfinished stage: answers of a server are not paid twice"),
         "endpoint": Param(str, "URL of an OpenAI-compatible server, for the teacher endpoint", "URL"),
         "teacher_model": Param(str, "name of the teacher on that server", "model"),
         "teacher_secrets": Param(int, "training secrets that it plays, 0 for all", "words", 0),

@@ -253,6 +253,12 @@ def read_log(path: str | Path) -> list[dict[str, Any]]:
     return rows
 
 
+def log_of(stage: str | Path) -> list[dict[str, Any]]:
+    """The rows of a stage's `log.jsonl`, none where there is none."""
+    path = Path(stage) / "log.jsonl"
+    return read_log(path) if path.is_file() else []
+
+
 def output_of(*command: str) -> str | None:
     """Standard output of a command, None when it is missing or fails."""
     try:

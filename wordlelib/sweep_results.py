@@ -99,8 +99,7 @@ def _minutes(seconds: Iterable[float | None]) -> float | None:
 
 def _signal(folder: Path) -> Row:
     """Whether GRPO still had a signal at its end: the mean of the last quarter of its log."""
-    path = folder / "log.jsonl"
-    rows = runs.read_log(path) if path.is_file() else []
+    rows = runs.log_of(folder)
     means = {}
     for name in SIGNAL:
         values = [row[name] for row in rows if isinstance(row.get(name), int | float)]

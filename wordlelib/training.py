@@ -34,7 +34,7 @@ from wordlelib import (
 from wordlelib.game import History, Turn, encode_history
 from wordlelib.prompts import NO, is_well_formed, names, parse_guess, rejected_spans, rejected_words
 from wordlelib.rules import Rules
-from wordlelib.runs import MemoryLimit, Run, read_json, read_log, read_yaml
+from wordlelib.runs import MemoryLimit, Run, log_of, read_json, read_log, read_yaml
 from wordlelib.solver import Solver
 from wordlelib.teachers import FEW
 
@@ -223,7 +223,7 @@ def _train(trainer: Any, run: Run, max_minutes: float, saving: Any) -> None:
 
     checkpoint = last_checkpoint(run)
     step = int(checkpoint.rpartition("-")[2]) if checkpoint else 0
-    log = read_log(path) if (path := run.dir / "log.jsonl").is_file() else []
+    log = log_of(run.dir)
     if checkpoint and _is_over(step, trainer.args.max_steps, max_minutes, log):
         if any(row["step"] > step for row in log):  # limits that were lowered
             run.rewind_log(step)
