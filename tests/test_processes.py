@@ -9,7 +9,7 @@ import time
 import pytest
 from conftest import ROOT
 
-from wordlelib import processes
+from wordlelib import processes, runs
 
 
 def doubled(n: int) -> int:
@@ -27,6 +27,18 @@ def test_results_come_in_order_and_items_are_asked_for_as_they_are_needed(worker
     assert [next(done) for _ in range(20)] == list(range(0, 40, 2))
     assert len(asked) <= 20 + processes.AHEAD * workers
     done.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process to processors")
+def test_only_processors_that_a_process_may_use_are_counted():
+    """A scheduler or container that lends two of a machine's 64 means two."""
+    mine = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(mine)})
+    try:
+        assert processes.processors() == 1
+        assert runs.environment()["cpus"] == 1
+    finally:
+        os.sched_setaffinity(0, mine)
 
 
 @pytest.mark.parametrize("way", ["to the end", "closed early", "an error", "a process ended", "not pickled"])

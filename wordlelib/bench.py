@@ -7,7 +7,6 @@ work that the note states, and scaled up. Times are wall-clock, so other program
 import hashlib
 import json
 import math
-import os
 import platform
 import random
 import statistics
@@ -30,6 +29,7 @@ from wordlelib.evaluate import iter_games, summarise, write_games
 from wordlelib.formats import convert
 from wordlelib.game import Game, History, is_consistent, score
 from wordlelib.players import saved_game, saved_player, solver_player
+from wordlelib.processes import processors
 from wordlelib.prompts import THINK, assistant, completion, parse_guess
 from wordlelib.replay import Games, Replay
 from wordlelib.rules import rules_for
@@ -443,7 +443,7 @@ def run() -> list[Row]:
 def main() -> None:
     """Print the table while it is measured."""
     versions = f"Python {platform.python_version()}, numpy {np.__version__}"
-    print(f"{platform.machine()}, {os.cpu_count()} CPUs, {versions}")
+    print(f"{platform.machine()}, {processors()} CPUs, {versions}")
     print(f"{'':52} {'measured':>10} {'mark':>10} {'reference':>10} {'ratio':>8}")
     for line in rows():
         bound = "" if line["mark"] is None else (">= " if line["unit"].endswith("/s") else "<= ")

@@ -20,7 +20,7 @@ AHEAD = 3  # items of each process that are under way, or done and not yet taken
 
 def processors() -> int:
     """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _start(started: Any) -> None:

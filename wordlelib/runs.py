@@ -24,6 +24,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from wordlelib import params
+from wordlelib.processes import processors
 from wordlelib.rules import Rules, require_same_rules
 
 # Parameters that say nothing of what is made, and those that a resumed training may change
@@ -288,7 +289,7 @@ def environment() -> dict[str, Any]:
         "git_dirty": None if commit is None else bool(output_of(*git, "status", "--porcelain")),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "cpus": os.cpu_count(),
+        "cpus": processors(),
         "gpu": name or None,
         "gpu_driver": driver or None,
         "gpu_visible": os.environ.get("CUDA_VISIBLE_DEVICES"),  # which card was a trial's own

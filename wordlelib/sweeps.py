@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from wordlelib import restart, runs, store
+from wordlelib.processes import processors
 from wordlelib.sweep_results import TABLE, Row, finished, write_table
 from wordlelib.trials import Changes, Trial, file_with, read_sweep
 
@@ -314,7 +315,7 @@ def _workers(number: int) -> Executor:
     free: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     for place in range(number):
         free.put(cards[place] if cards else None)
-    threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // number))}
+    threads = {"OMP_NUM_THREADS": str(max(1, processors() // number))}
 
     def execute(jobs: Sequence[Job]) -> Iterator[tuple[Job, str | None]]:
         stop = threading.Event()

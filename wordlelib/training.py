@@ -32,6 +32,7 @@ from wordlelib import (
     trackers,
 )
 from wordlelib.game import History, Turn, encode_history
+from wordlelib.processes import processors
 from wordlelib.prompts import NO, is_well_formed, names, parse_guess, rejected_spans, rejected_words
 from wordlelib.rules import Rules
 from wordlelib.runs import MemoryLimit, Run, log_of, read_json, read_log, read_yaml
@@ -137,7 +138,7 @@ def tokenized_dataset(rows: Any, tokenizer: Any, max_length: int) -> Any:
         ]
         return _columns(tokenize(parts, _unpacked(packed), max_length))
 
-    processes = min(os.cpu_count() or 1, len(rows) // ROWS_A_PROCESS)
+    processes = min(processors(), len(rows) // ROWS_A_PROCESS)
     return rows.select_columns(columns).map(
         tokenize_batch, batched=True, num_proc=processes or None, remove_columns=columns
     )
@@ -369,7 +370,7 @@ def sft(
             include_num_input_tokens_seen="non_padding",
             train_sampling_strategy="group_by_length" if listed else "random",
             # On a GPU the next batches are made while it works; on a CPU they would take cores from training.
-            dataloader_num_workers=min(4, os.cpu_count() or 1) if models.device() == "cuda" else 0,
+            dataloader_num_workers=min(4, processors()) if models.device() == "cuda" else 0,
         ),
         train_dataset=train,
         eval_dataset=tokenized_dataset(val_rows, tokenizer, config.max_length),
