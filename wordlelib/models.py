@@ -468,7 +468,7 @@ def adapter_base(folder: str | Path) -> tuple[str, int]:
     """The base model of a saved adapter (hub name or folder) and its rank; (`folder`, 0) without one.
 
     Raises ValueError for a description that is not whole, and for a base in a folder that is no longer the
-    one that the adapter was trained on.
+    one that the adapter was trained on; FileNotFoundError for such a folder that is not there.
     """
     file = Path(folder) / "adapter_config.json"
     if not file.is_file():
@@ -480,6 +480,11 @@ def adapter_base(folder: str | Path) -> tuple[str, int]:
         raise ValueError(f"{file} does not describe an adapter ({error}): train the stage again") from None
     if not os.path.isabs(base) and (file.parent / base).is_dir():
         base = str(file.parent / base)
+    if os.path.isabs(base) and not Path(base).is_dir():
+        raise FileNotFoundError(
+            f"the adapter in {shown_path(file.parent)} belongs to the base {base}, which is not there: put "
+            f"it back, or name its new place as base_model_name_or_path in {shown_path(file)}"
+        )
     seal = file.parent / BASE_SEAL
     if seal.is_file() and Path(base).is_dir() and seal.read_text() != fingerprint(base):
         raise ValueError(
@@ -513,11 +518,20 @@ def require_base(folder: str | Path, start: str | Path) -> None:
         return
     # A base inside an adapter's own folder has no name, and goes wherever the adapter goes.
     named = {Path(base).name, Path(wanted).name} != {OWN_BASE}
-    if named and Path(base).resolve() != Path(wanted).resolve():
+    if named and not _same_base(base, wanted):
         raise ValueError(
             f"the adapter in {shown_path(folder)} belongs to the base {shown_path(base)}, but its run starts "
             f"from {start}: put the adapter of this run back, or train its stages again"
         )
+
+
+def _same_base(one: str, other: str) -> bool:
+    """Whether both name the same place, or folders with the same model: a copy, a project that was moved."""
+    places = [project_path(base).resolve() for base in (one, other)]
+    return places[0] == places[1] or (
+        all((place / "config.json").is_file() for place in places)
+        and fingerprint(places[0]) == fingerprint(places[1])
+    )
 
 
 def load_engine(base: str, rank: int, memory: float, max_length: int) -> Any:
