@@ -227,7 +227,7 @@ def test_the_command_of_a_run_repeats_its_settings_whatever_recipe_is_nearest(ch
 
 def test_the_command_of_an_older_run_names_what_has_become_a_parameter():
     """The kept GPU runs were made before there was a place of the guess, and their recipe has another now."""
-    shown = recipes.command(ROOT / "results" / "reference" / "h200-qwen2.5-0.5b")
+    shown = recipes.command(ROOT / "results" / "reference" / "earlier" / "h200-qwen2.5-0.5b")
     assert "01_data_synthesis.guess_place=last" in shown and "01_data_synthesis.non_words=altered" in shown
     assert "guess_place" not in recipes.command(ROOT / "results" / "reference" / "cpu-demo")
 

@@ -7,7 +7,7 @@ from conftest import ROOT
 
 from wordlelib import costs, findings
 from wordlelib.evaluations import read_run
-from wordlelib.runs import write_json
+from wordlelib.runs import read_json, write_json
 
 
 def stage(run, name, start, end, rows=(), **metrics):
@@ -47,6 +47,13 @@ def test_rounds_of_corrections_come_after_the_validations_of_their_stage(tmp_pat
     stage(tmp_path, "02_sft", 5, 20, [{"minutes": 8, "val_win_rate": 0.5}], correct_minutes=5)
     stage(tmp_path, "03_grpo", 30, 37, [{"minutes": 6, "val_win_rate": 1.0}])
     assert costs.validations(tmp_path) == [(12, 0.5), (24, 1.0)]
+
+
+def test_a_resumed_stage_counts_what_is_known_of_its_starts_before(run):
+    record = read_json(run / "03_grpo" / "environment.json")
+    write_json(run / "03_grpo" / "environment.json", {**record, "earlier_seconds": 240})
+    assert costs.stage_minutes(run)["03_grpo"] == 13
+    assert costs.player_minutes(run)["grpo"] == 22
 
 
 def test_a_resumed_training_counts_at_least_the_minutes_of_its_log(tmp_path):

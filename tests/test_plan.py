@@ -191,7 +191,7 @@ CARD_GB = {"NVIDIA H100 80GB HBM3": 80, "NVIDIA H200": 141}
 MEASURED = [
     folder
     for stage in ("02_sft", "03_grpo")
-    for folder in sorted(ROOT.glob(f"results/reference/*-qwen2.5-0.5b*/{stage}"))
+    for folder in sorted(ROOT.glob(f"results/reference/**/*-qwen2.5-0.5b*/{stage}"))
 ]
 
 

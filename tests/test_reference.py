@@ -1,5 +1,6 @@
 """Runs that are kept, and the README that must agree with their files."""
 
+import gzip
 import json
 from dataclasses import replace
 
@@ -42,6 +43,16 @@ def test_the_readme_is_filled_between_its_markers_and_nowhere_else(tmp_path, rea
     check_readme(readme, tmp_path / "reference")
     update_readme(readme, tmp_path / "reference")
     assert readme.read_text() == text
+
+
+def test_runs_of_before_stand_in_the_full_page_alone(tmp_path, readme):
+    make_run(tmp_path / "reference" / "now", names=["greedy"])
+    make_run(tmp_path / "reference" / "earlier" / "then", names=["seven_turns"])
+    update_readme(readme, tmp_path / "reference")
+    short, full = readme.read_text(), (tmp_path / "reference" / "README.md").read_text()
+    assert "| greedy |" in short and "| seven_turns |" not in short
+    assert "| greedy |" in full and "| seven_turns |" in full
+    check_readme(readme, tmp_path / "reference")
 
 
 def test_the_full_page_counts_the_same_games_by_the_rules_of_others(tmp_path, readme):
@@ -89,6 +100,7 @@ def test_a_kept_run_has_what_the_tables_need_and_neither_weights_nor_rows(tmp_pa
         (run / name).write_text("{}")
     (run / "02_sft" / "figures" / "loss.html").write_text("{}")
     make_data(run)
+    (run / "01_data_synthesis" / "traces.csv").write_text("crane\n")
     (tmp_path / "reference" / "mine").mkdir(parents=True)
     (tmp_path / "reference" / "mine" / "old.json").write_text("{}")
     kept = keep_run(run, tmp_path / "reference")
@@ -99,7 +111,8 @@ def test_a_kept_run_has_what_the_tables_need_and_neither_weights_nor_rows(tmp_pa
     before, after = (table_rows(markdown([folder]), "All secrets")["grpo"] for folder in (run, kept))
     assert {**after, "folder": ""} == {**before, "folder": ""}
     assert read_games(kept / "04_eval" / "games.jsonl.gz") == read_games(run / "04_eval" / "games.jsonl")
-    assert "04_eval/games.jsonl" not in names
+    assert gzip.decompress((kept / "01_data_synthesis" / "traces.csv.gz").read_bytes()) == b"crane\n"
+    assert not names & {"04_eval/games.jsonl", "01_data_synthesis/traces.csv"}
     (again := tmp_path / "again").mkdir()
     packed = keep_run(kept, again) / "04_eval" / "games.jsonl.gz"
     assert packed.read_bytes() == (kept / "04_eval" / "games.jsonl.gz").read_bytes()

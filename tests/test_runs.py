@@ -211,6 +211,17 @@ def test_a_killed_stage_goes_on_with_resume_and_drops_what_will_be_made_again(ki
     assert runs.read_log(stage.dir / "log.jsonl") == [{"step": 1}, {"step": 2, "again": True}]
 
 
+def test_a_stage_counts_the_training_of_its_starts_before_also_what_is_made_again(killed):
+    values = sft_values(killed.parent, resume=True)
+    (killed / "log.jsonl").write_text('{"step": 1, "minutes": 2.0}\n{"step": 2, "minutes": 4.0}\n')
+    runs.start("02_sft", values).rewind_log(1)
+    assert runs.read_json(killed / "environment.json")["earlier_seconds"] == 240
+    stage = runs.start("02_sft", values)
+    assert runs.read_json(killed / "environment.json")["earlier_seconds"] == 240
+    stage.finish({})
+    assert 240 <= runs.read_json(killed / "environment.json")["seconds"] < 300
+
+
 def test_rewinding_drops_the_summary_of_the_part_before_and_no_step(tmp_path, values):
     """On a GPU the trainer adds its running time to the rows of steps too."""
     stage = runs.start(STAGE, values)
@@ -228,7 +239,7 @@ def test_resuming_with_another_learning_rate_is_refused(killed):
 
 def test_a_run_of_before_a_parameter_goes_on_as_it_began():
     """Its config lacks what there was not yet, such as `grpo_secrets`."""
-    folder = runs.project_root() / "results/reference/h200-qwen2.5-0.5b-clues/01_data_synthesis"
+    folder = runs.project_root() / "results/reference/earlier/h200-qwen2.5-0.5b-clues/01_data_synthesis"
     values = recipes.defaults("01_data_synthesis") | runs.read_yaml(folder / "config.yaml")
     assert "grpo_secrets" not in runs.read_yaml(folder / "config.yaml")
     assert runs.changed_parameter(folder, values, ()) is None

@@ -13,21 +13,23 @@ def stage_minutes(folder: str | Path) -> dict[str, float]:
     """Minutes of each finished stage of a run from the opening of its folder, after its imports, to its end;
     loading and control included.
 
-    A stage that was resumed counts at least the minutes of its log: only its last start is known. Stages
-    without a record of their start are left out.
+    A stage that was resumed counts its last start and, of those before, the minutes of training in its log:
+    no more is known of them. Stages without a record of their start are left out.
     """
     found = {}
     for stage in STAGES:
         own, record = Path(folder) / stage, Path(folder) / stage / "environment.json"
-        started = read_json(record).get("started") if record.is_file() else None
+        known = read_json(record) if record.is_file() else {}
+        started = known.get("started")
         ended = status(own).get("ended")
         if started and ended:
             try:
                 taken = datetime.fromisoformat(ended) - datetime.fromisoformat(started)
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{shown_path(own)}: its times are no times ({error})") from None
-            logged = [row["minutes"] for row in log_of(own)]
-            found[stage] = max([taken.total_seconds() / 60, *logged])
+            seconds = taken.total_seconds() + known.get("earlier_seconds", 0.0)
+            logged = [row["minutes"] for row in log_of(own)]  # runs of before lack those earlier seconds
+            found[stage] = max([seconds / 60, *logged])
     return found
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from wordlelib import report, sweep_results
-from wordlelib.evaluate import games_file
 from wordlelib.evaluations import STAGE, Evaluated, read_run
 from wordlelib.runs import replacing_folder, require_complete_notebook, shown_path, write_text
 
@@ -20,7 +19,7 @@ Every number is read from the files of its folder; `python -m wordlelib report -
 and a test fails when the two disagree.
 """
 KEPT = (
-    *("*/*.ipynb", "*/*.yaml", "*/*.json", "*/*.csv", "*/log.jsonl", "*/games.jsonl*"),
+    *("*/*.ipynb", "*/*.yaml", "*/*.json", "*/*.csv*", "*/log.jsonl", "*/games.jsonl*"),
     *("*/control/log.jsonl", "*/corrections/*/log.jsonl", "*/figures/*.svg"),
 )
 KEPT_OF_TRIALS = ("config.yaml", "environment.json", "metrics.json", "status.json")
@@ -30,8 +29,8 @@ KEPT_OF_COMPARED = ("card.json", "log.jsonl", "games.jsonl*")
 def keep_run(run: str | Path, reference: str | Path) -> Path:
     """Copy what is evidence of a finished run to `<reference>/<its name>`, and return that folder.
 
-    Kept: executed notebooks, configs, environments, metrics, logs, the data card and traces, games
-    (gzipped), and figures as SVG. Left out: weights, checkpoints, training rows, and the plotting
+    Kept: executed notebooks, configs, environments, metrics, logs, the data card, traces and games (both
+    gzipped), and figures as SVG. Left out: weights, checkpoints, training rows, and the plotting
     library. A kept run of the same name is replaced. Raises ValueError unless every notebook ran to its
     end.
     """
@@ -41,16 +40,15 @@ def keep_run(run: str | Path, reference: str | Path) -> Path:
     target = Path(reference) / source.name
     with replacing_folder(target) as temporary:
         _copy(source, KEPT, temporary)
-        _pack_games(temporary / STAGE)
+        _pack_games(temporary)
     return target
 
 
-def _pack_games(stage: Path) -> None:
-    """Compress the games of an evaluation: text of a model shrinks to a tenth."""
-    games = games_file(stage)
-    if games and games.suffix != ".gz":
+def _pack_games(run: Path) -> None:
+    """Compress the games of an evaluation and of the teacher: text of a model shrinks to a tenth."""
+    for games in (*run.glob("*/games.jsonl"), *run.glob("*/traces.csv")):
         packed = gzip.compress(games.read_bytes(), mtime=0)  # no time in it: the same games, the same file
-        games.with_name("games.jsonl.gz").write_bytes(packed)
+        games.with_name(f"{games.name}.gz").write_bytes(packed)
         games.unlink()
 
 
@@ -70,8 +68,8 @@ def keep_sweep(sweep: str | Path, reference: str | Path) -> Path:
     target = Path(reference) / source.name
     with replacing_folder(target) as temporary:
         _copy(source, ("sweep.yaml", sweep_results.TABLE, "figures/*.svg", *patterns), temporary)
-        for stage in temporary.glob(f"*/{STAGE}"):
-            _pack_games(stage)
+        for trial in temporary.iterdir():
+            _pack_games(trial)
     return target
 
 
@@ -84,8 +82,8 @@ def _copy(source: Path, patterns: Iterable[str], target: Path) -> None:
 
 
 def update_readme(readme: str | Path, reference: str | Path) -> None:
-    """Put a short table of all runs under the folder `reference` between the two markers of a README, and
-    the full ones into `<reference>/README.md`.
+    """Put a short table of the runs in the folder `reference` between the two markers of a README, and full
+    ones, of those in folders of it too (`earlier`), into `<reference>/README.md`.
 
     Runs under the same rules share a table; each row names its folder and the command that repeats
     it. Raises ValueError as `read_run` does, and when a marker is missing.
@@ -106,8 +104,9 @@ def check_readme(readme: str | Path, reference: str | Path) -> None:
 
 def _pages(readme: Path, reference: Path) -> dict[Path, str]:
     """The README with its short table, and the page of full tables beside the runs."""
-    groups = _reference_runs(reference)
-    short = "\n\n".join(map(report.short, groups)) or "No reference run is kept yet."
+    groups = _reference_runs(reference, f"**/{STAGE}")
+    headline = _reference_runs(reference, f"*/{STAGE}")
+    short = "\n\n".join(map(report.short, headline)) or "No reference run is kept yet."
     full = "\n\n".join(report.tables(runs, report.piped, commands=True) for runs in groups)
     pages = {readme: with_part(readme, START, END, short)}
     return pages | ({reference / "README.md": f"{REFERENCE_TITLE}\n{full}\n"} if groups else {})
@@ -123,10 +122,10 @@ def with_part(path: str | Path, start: str, end: str, body: str) -> str:
     return f"{before}{start}\n{body}\n{end}{after}"
 
 
-def _reference_runs(reference: Path) -> list[list[Evaluated]]:
-    """The kept runs, those under the same rules together."""
+def _reference_runs(reference: Path, pattern: str) -> list[list[Evaluated]]:
+    """The kept runs whose evaluation matches, those under the same rules together."""
     groups: dict[str, list[Evaluated]] = {}
-    for stage in sorted(reference.glob(f"**/{STAGE}")):
+    for stage in sorted(reference.glob(pattern)):
         if sweep_results.is_sweep(stage.parent.parent):
             continue  # its trials have a table of their own
         run = read_run(stage.parent)

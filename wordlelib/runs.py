@@ -386,7 +386,8 @@ class Run:
         write_json(self.dir / "metrics.json", metrics)
         ended = now()
         record = read_json(self.dir / "environment.json")
-        took = {"ended": ended, "seconds": round(time.monotonic() - self.started, 3)}  # clocks may jump
+        seconds = record.get("earlier_seconds", 0.0) + time.monotonic() - self.started  # clocks may jump
+        took = {"ended": ended, "seconds": round(seconds, 3)}
         write_json(self.dir / "environment.json", {**record, **took})
         said = DRY_RUN if getattr(self.config, "dry_run", False) else "done"
         write_json(self.dir / "status.json", {"status": said, "ended": ended, "inputs": self.inputs})
@@ -457,9 +458,21 @@ def open_stage(stage: str, config: SimpleNamespace) -> Run:
     run.rewind_log(math.inf)  # drops a last line that a kill cut short
     begun_with = status(folder).get("inputs", {})  # none unless resumed: a new folder is empty
     write_json(folder / "status.json", {"status": "running", "started": started, "inputs": begun_with})
-    write_json(folder / "environment.json", {**environment(), "seed": config.seed, "started": started})
+    earlier = {"earlier_seconds": _earlier_seconds(folder)} if resumed else {}
+    record = {**environment(), "seed": config.seed, "started": started, **earlier}
+    write_json(folder / "environment.json", record)
     _watch_cells(folder)
     return run
+
+
+def _earlier_seconds(folder: Path) -> float:
+    """What the starts of a stage took that ended before it was done: at least the training in its log.
+
+    When a process was killed, nobody wrote down; and times of files do not survive a copy.
+    """
+    path = folder / "environment.json"
+    before = read_json(path).get("earlier_seconds", 0.0) if path.is_file() else 0.0
+    return max([before, *(60 * row["minutes"] for row in log_of(folder) if "minutes" in row)])
 
 
 def _open_folder(folder: Path, config: SimpleNamespace) -> bool:
