@@ -159,10 +159,10 @@ def test_an_engine_too_small_for_its_weights_is_told_the_share_that_works():
 
 def test_rows_are_lowered_first_then_unused_length_then_the_weights_then_the_model():
     """The largest micro-batch that divides the batch and fits is the one that is named."""
-    settings = SETTINGS["qwen2.5-3b"]
-    assert plan.advice(plan.with_changes(settings, {"02_sft.micro_batch_size": 128}), 80) == {
-        "02_sft.micro_batch_size": 64
-    }
+    rows = {"02_sft.micro_batch_size": 128}
+    assert plan.advice(plan.with_changes(SETTINGS["qwen3-4b"], rows), 80) == {"02_sft.micro_batch_size": 64}
+    words = {"01_data_synthesis.renderer": "words", "01_data_synthesis.rejecting": 0.0}
+    settings = plan.with_changes(SETTINGS["qwen2.5-3b"], words)
     wide = {"02_sft.max_length": 8192, "02_sft.micro_batch_size": 8}
     assert plan.advice(plan.with_changes(settings, wide), 48)["02_sft.max_length"] == 312
     rejecting = {**wide, "01_data_synthesis.rejecting": 0.4}  # longer rows, none of which may be refused
