@@ -155,6 +155,9 @@ def test_traces_and_games_come_back_whole(tmp_path):
     formats.convert(path, tmp_path / "turns.parquet", "turns")
     formats.convert(tmp_path / "turns.parquet", again, "traces")
     assert again.read_bytes() == path.read_bytes()
+    packed = tmp_path / "traces.csv.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert [game(r) for r in read(packed)[0]] == [game(r) for r in read(path)[0]]
     (tmp_path / "words").mkdir()
     for number, part in enumerate((games[:1], games[1:])):
         data._write_traces(tmp_path / "words" / f"{number}.csv", part)
@@ -692,8 +695,9 @@ TORN = gzip.compress(b'{"a": 1}\n' * 1000, mtime=0)[:-20]
         ("a.csv", b"secret,turn,guess,feedback\n", "there are no rows in it"),
         ("a.csv", b"prompt,prompt,completion\na,b,c\n", "two columns have the name 'prompt'"),
         ("a.csv", b"secret,turn,guess,feedback\n\xff,1,crane,\n", "not a UTF-8 text file"),
-        ("a.txt", b"crane", "use .jsonl, .jsonl.gz, .parquet, .csv or a folder"),
-        ("a.csv.gz", b"crane", "use .jsonl, .jsonl.gz, .parquet, .csv or a folder"),
+        ("a.txt", b"crane", r"use .jsonl or .csv \(also with .gz\), .parquet or a folder"),
+        ("a.parquet.gz", b"crane", r"use .jsonl or .csv \(also with .gz\), .parquet or a folder"),
+        ("a.csv.gz", b"crane", "not a whole gzip file"),
         ("a.parquet", b"", "not a whole table"),
         ("a.parquet", b"PAR1 and then nothing", "not a whole table"),
         ("a.jsonl.gz", b"nothing", "not a whole gzip file"),

@@ -255,16 +255,22 @@ def test_a_run_refuses_an_adapter_of_another_base_than_the_one_it_starts_from(tm
 
 
 def test_a_base_is_known_by_its_weights_wherever_its_folder_is(tmp_path):
-    """A project that was moved, or cloned beside its first place, has its base in another folder."""
+    """A project that was cloned beside its first place has its base in another folder."""
     for place, weights in (("first", b"same"), ("second", b"same"), ("other", b"else")):
         (tmp_path / place).mkdir()
         (tmp_path / place / "config.json").write_text("{}")
         (tmp_path / place / "model.safetensors").write_bytes(weights)
     adapter = describe_adapter(tmp_path / "a", str(tmp_path / "first"))
     models.require_base(adapter, tmp_path / "second")
+    (tmp_path / "second" / "pytorch_model.bin").write_bytes(b"more")
+    assert models.fingerprint(tmp_path / "first") != models.fingerprint(tmp_path / "second")
+    (tmp_path / "second" / "pytorch_model.bin").unlink()
     with pytest.raises(ValueError, match=r"belongs to the base .*first, but its run starts from .*other"):
         models.require_base(adapter, tmp_path / "other")
     (tmp_path / "first").rename(tmp_path / "gone")
+    assert models.described_adapter(adapter) == (str(tmp_path / "first"), 8), "it can still be listed"
+    with pytest.raises(ValueError, match=r"belongs to the base .*second, but its run starts from .*a: put"):
+        models.require_base(describe_adapter(tmp_path / "b", str(tmp_path / "second")), adapter)
     with pytest.raises(FileNotFoundError, match=r"the base .*first, which is not there: put it back"):
         models.require_base(adapter, tmp_path / "second")
 

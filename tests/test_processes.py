@@ -31,7 +31,7 @@ def test_results_come_in_order_and_items_are_asked_for_as_they_are_needed(worker
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process to processors")
 def test_only_processors_that_a_process_may_use_are_counted():
-    """A scheduler or container that lends two of a machine's 64 means two."""
+    """A scheduler or container that binds to two of a machine's 64 means two."""
     mine = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(mine)})
     try:

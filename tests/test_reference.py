@@ -27,7 +27,8 @@ def test_the_readme_is_filled_between_its_markers_and_nowhere_else(tmp_path, rea
     make_run(tmp_path / "reference" / "mine", replace(RULES, turns=7), names=["seven_turns"])
     update_readme(readme, tmp_path / "reference")
     text = readme.read_text()
-    assert text.startswith(f"# Title\n\n{START}\nRules ") and text.endswith(f"\n{END}\n\nThe rest.\n")
+    assert text.startswith(f"# Title\n\n{START}\n**10 secrets**\n\nRules ")
+    assert text.endswith(f"\n{END}\n\nThe rest.\n")
     [row] = [line for line in text.splitlines() if line.startswith("| greedy |")]
     assert row.startswith("| greedy | 60.0% |") and row.endswith("| [1] |")
     assert row.count("%") == 7, "all and held-out secrets in one row"
@@ -43,6 +44,22 @@ def test_the_readme_is_filled_between_its_markers_and_nowhere_else(tmp_path, rea
     check_readme(readme, tmp_path / "reference")
     update_readme(readme, tmp_path / "reference")
     assert readme.read_text() == text
+
+
+def test_each_table_names_its_models_and_the_best_student_of_the_largest_game_stands_first(tmp_path, readme):
+    kinds = {"a": (RULES, "org/Small-1B"), "b": (replace(RULES, lexicon="train"), "models/nano")}
+    for name, (rules, model) in kinds.items():
+        run = make_run(tmp_path / "reference" / name, rules)
+        (run / "02_sft").mkdir()
+        write_json(run / "02_sft" / "config.yaml", {"model": model})
+        metrics = json.loads((run / "04_eval" / "metrics.json").read_text())
+        write_json(
+            run / "04_eval" / "metrics.json", metrics | {"grpo/heldout/win_rate": 0.1 if name == "a" else 0.9}
+        )
+        (run / "04_eval" / "games.jsonl").unlink()
+    update_readme(readme, tmp_path / "reference")
+    titles = [line for line in readme.read_text().splitlines() if line.startswith("**")]
+    assert titles == ["**nano, 10 secrets, `lexicon: train`**", "**Small-1B, 10 secrets**"]
 
 
 def test_runs_of_before_stand_in_the_full_page_alone(tmp_path, readme):

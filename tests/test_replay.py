@@ -257,9 +257,10 @@ def test_report_games_writes_the_page_of_a_run(capsys, tmp_path):
 
 
 def test_the_runs_to_choose_from_are_those_with_games(project):
-    for name, status in (("a", "done"), ("b", "running"), ("reference/c", "done")):
+    states = {"a": "done", "b": "running", "reference/c": "done", "reference/earlier/d": "done"}
+    for name, status in states.items():
         stage = project / "results" / name / "04_eval"
         stage.mkdir(parents=True)
         (stage / "status.json").write_text(json.dumps({"status": status}))
         (stage / "games.jsonl").touch()
-    assert replay.evaluated_runs() == ["results/a", "results/reference/c"]
+    assert replay.evaluated_runs() == ["results/a", "results/reference/c", "results/reference/earlier/d"]

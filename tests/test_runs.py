@@ -216,10 +216,16 @@ def test_a_stage_counts_the_training_of_its_starts_before_also_what_is_made_agai
     (killed / "log.jsonl").write_text('{"step": 1, "minutes": 2.0}\n{"step": 2, "minutes": 4.0}\n')
     runs.start("02_sft", values).rewind_log(1)
     assert runs.read_json(killed / "environment.json")["earlier_seconds"] == 240
+    (killed / "control").mkdir()
+    (killed / "control" / "log.jsonl").write_text('{"step": 1, "minutes": 1.0}\n')
     stage = runs.start("02_sft", values)
-    assert runs.read_json(killed / "environment.json")["earlier_seconds"] == 240
+    assert runs.read_json(killed / "environment.json")["earlier_seconds"] == 240, "2 of its own are left"
+    (killed / "log.jsonl").write_text('{"step": 1, "minutes": 4.0}\n')
+    stage = runs.start("02_sft", values)
+    assert runs.read_json(killed / "environment.json")["earlier_seconds"] == 300
     stage.finish({})
-    assert 240 <= runs.read_json(killed / "environment.json")["seconds"] < 300
+    record = runs.read_json(killed / "environment.json")
+    assert 300 <= record["seconds"] < 360 and record["earlier_commits"] == [record["git_commit"]]
 
 
 def test_rewinding_drops_the_summary_of_the_part_before_and_no_step(tmp_path, values):

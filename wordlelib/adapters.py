@@ -106,7 +106,7 @@ def table(folders: Iterable[str | Path]) -> list[dict[str, str]]:
 
 
 def _row(folder: Path) -> dict[str, str]:
-    record, rank = read_record(folder), models.adapter_base(folder)[1]
+    record, rank = read_record(folder), models.described_adapter(folder)[1]
     parents = [f"{parent['name']} {parent['weights'][:SHOWN]}".strip() for parent in record["parents"]]
     steps = f"{record['steps']:,}" if record.get("steps") else "–"
     if rounds := record.get("rounds"):  # older records have none

@@ -91,7 +91,8 @@ def _require_different(path: Path, columns: Iterable[str]) -> None:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
-    with open(path, encoding="utf-8-sig", newline="") as file:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
 
         def line() -> str:
             text = file.readline(LONGEST_ROW + 1)
@@ -109,7 +110,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row | Bad]]:
             raise ValueError(f"{path}, line 1: no header of a CSV file ({error})") from None
         _require_different(path, names)
         unnamed = TOLD.issubset(names) and not {"secret", "word"}.intersection(names)
-        said = {"secret": path.stem} if unnamed else {}
+        said = {"secret": path.name.partition(".csv")[0]} if unnamed else {}
         number = 0
         while True:
             number += 1
@@ -177,9 +178,9 @@ def _blocks(path: Path) -> Iterator[Block]:
     name = path.name.removesuffix(".gz") if path.suffix == ".gz" else path.name
     if Path(name).suffix == ".jsonl":
         return _json_lines(path)
-    readers = {".parquet": _parquet_rows, ".csv": _csv_rows}
-    if not (reader := readers.get(path.suffix)):
-        raise ValueError(f"{path}: use .jsonl, .jsonl.gz, .parquet, .csv or a folder of `datasets`")
+    readers = {".parquet": _parquet_rows, ".csv": _csv_rows, ".csv.gz": _csv_rows}
+    if not (reader := readers.get(path.name[len(Path(name).stem) :])):
+        raise ValueError(f"{path}: use .jsonl or .csv (also with .gz), .parquet or a folder of `datasets`")
     return _batches(reader(path))
 
 

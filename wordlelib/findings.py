@@ -596,7 +596,8 @@ def minutes(found: Findings) -> Section | None:
         curves |= {_curve_name(found, name, what): points for what, points in _curves(found, run).items()}
     text = (
         "Minutes from the opening of a stage's folder, after its imports, to its end, loading and the "
-        "control of GRPO included; the curve counts what each model needed, without the control."
+        "control of GRPO included; of a stage that was resumed the last start, and the training of those "
+        "before. The curve counts what each model needed, without the control."
     )
     figures = {"wins_by_minutes": plots_analysis.wins_by_minutes(curves)}
     return Section("What did it take?", text, {"Minutes": rows}, figures) if rows else None

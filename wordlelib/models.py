@@ -471,15 +471,9 @@ def adapter_base(folder: str | Path) -> tuple[str, int]:
     one that the adapter was trained on; FileNotFoundError for such a folder that is not there.
     """
     file = Path(folder) / "adapter_config.json"
-    if not file.is_file():
-        return str(folder), 0
-    try:
-        config = json.loads(file.read_text())
-        base, rank = config["base_model_name_or_path"] or OWN_BASE, config["r"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{file} does not describe an adapter ({error}): train the stage again") from None
-    if not os.path.isabs(base) and (file.parent / base).is_dir():
-        base = str(file.parent / base)
+    base, rank = described_adapter(folder)
+    if not rank:
+        return base, rank
     if os.path.isabs(base) and not Path(base).is_dir():
         raise FileNotFoundError(
             f"the adapter in {shown_path(file.parent)} belongs to the base {base}, which is not there: put "
@@ -494,10 +488,24 @@ def adapter_base(folder: str | Path) -> tuple[str, int]:
     return base, rank
 
 
+def described_adapter(folder: str | Path) -> tuple[str, int]:
+    """As `adapter_base`, by the adapter's own description alone: its base may be gone."""
+    file = Path(folder) / "adapter_config.json"
+    if not file.is_file():
+        return str(folder), 0
+    try:
+        config = json.loads(file.read_text())
+        base, rank = config["base_model_name_or_path"] or OWN_BASE, config["r"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{file} does not describe an adapter ({error}): train the stage again") from None
+    own = not os.path.isabs(base) and (file.parent / base).is_dir()
+    return str(file.parent / base) if own else base, rank
+
+
 def fingerprint(folder: str | Path) -> str:
     """A hash of the configuration and of the size, first and last MiB of each file of weights in a folder."""
     digest = hashlib.sha256((Path(folder) / "config.json").read_bytes())
-    for file in sorted(Path(folder).glob("*.safetensors")):
+    for file in sorted([*Path(folder).glob("*.safetensors"), *Path(folder).glob("*.bin")]):
         size = file.stat().st_size
         digest.update(f"{file.name} {size}".encode())
         with open(file, "rb") as weights:
@@ -513,7 +521,7 @@ def require_base(folder: str | Path, start: str | Path) -> None:
     if not rank:
         return
     try:
-        wanted = OWN_BASE if str(start) in NANO_SHAPES else adapter_base(existing(start))[0]
+        wanted = OWN_BASE if str(start) in NANO_SHAPES else described_adapter(existing(start))[0]
     except FileNotFoundError:  # an adapter that was moved since, and this one goes without it
         return
     # A base inside an adapter's own folder has no name, and goes wherever the adapter goes.
@@ -526,7 +534,7 @@ def require_base(folder: str | Path, start: str | Path) -> None:
 
 
 def _same_base(one: str, other: str) -> bool:
-    """Whether both name the same place, or folders with the same model: a copy, a project that was moved."""
+    """Whether both name the same place, or folders with the same model, as a copy is."""
     places = [project_path(base).resolve() for base in (one, other)]
     return places[0] == places[1] or (
         all((place / "config.json").is_file() for place in places)

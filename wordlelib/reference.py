@@ -106,7 +106,7 @@ def _pages(readme: Path, reference: Path) -> dict[Path, str]:
     """The README with its short table, and the page of full tables beside the runs."""
     groups = _reference_runs(reference, f"**/{STAGE}")
     headline = _reference_runs(reference, f"*/{STAGE}")
-    short = "\n\n".join(map(report.short, headline)) or "No reference run is kept yet."
+    short = report.short(headline) or "No reference run is kept yet."
     full = "\n\n".join(report.tables(runs, report.piped, commands=True) for runs in groups)
     pages = {readme: with_part(readme, START, END, short)}
     return pages | ({reference / "README.md": f"{REFERENCE_TITLE}\n{full}\n"} if groups else {})

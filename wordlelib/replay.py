@@ -234,7 +234,7 @@ def open_run(folder: str | Path) -> Replay:
 def evaluated_runs() -> list[str]:
     """The runs under `results/` that have games to show, as paths from the project's root."""
     results = runs.project_root() / "results"
-    stages = [*results.glob(f"*/{STAGE}"), *results.glob(f"reference/*/{STAGE}")]
+    stages = [*results.glob(f"*/{STAGE}"), *results.glob(f"reference/**/{STAGE}")]
     done = [stage for stage in stages if runs.status(stage)["status"] == "done"]
     return sorted(runs.shown_path(stage.parent) for stage in done if evaluate.games_file(stage))
 

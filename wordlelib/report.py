@@ -17,10 +17,11 @@ from wordlelib.params import PLAYERS
 from wordlelib.players import FAILED
 from wordlelib.prompts import printable
 from wordlelib.rules import Rules
-from wordlelib.runs import shown_path
+from wordlelib.runs import read_yaml, shown_path
 from wordlelib.solver import POLICIES, solver_for
 
 SPLITS = {"all": "All secrets", "heldout": "Held-out secrets", "train": "Training secrets"}
+SHORT_SPLITS = ("all", "heldout")  # the columns of a short table
 SECRETS_SHOWN = 50
 MARKS = {"preplayed": "pre-played turns", "retries": "retries", "discarded": "best of several games"}
 SIGNALS = ("03_grpo/frac_reward_zero_std", "03_grpo/top_guess_share")
@@ -57,8 +58,41 @@ def markdown(paths: Iterable[str | Path], difference: float = inference.DIFFEREN
     return tables(read_runs(paths), piped, difference, secrets=True)
 
 
-def short(runs: Sequence[Evaluated]) -> str:
-    """One table of all and held-out secrets, whose rows point to their folder and command; paired tests."""
+def short(groups: Iterable[Sequence[Evaluated]]) -> str:
+    """One table for each group of runs under the same rules, with its paired tests, largest game and best
+    student first; what holds for all of them stands once at the end."""
+    blocks, told, tested = [], {}, False
+    for runs in sorted(groups, key=_place):
+        tests = [test for run in runs for test in _paired_lines(run, SHORT_SPLITS, inference.DIFFERENCE)]
+        blocks += [f"**{_title(runs)}**", rules_line(runs[0].rules), _short_table(runs), "\n".join(tests)]
+        told |= dict.fromkeys(remarks(runs))
+        tested = tested or bool(tests)
+    said = f"{_paired_said(inference.DIFFERENCE)}." if tested else ""
+    return "\n\n".join(filter(None, [*blocks, said, "\n".join(told)]))
+
+
+def _title(runs: Sequence[Evaluated]) -> str:
+    """Which models were trained, on how many secrets, and whether texts may name those held out."""
+    configs = [path for run in runs if (path := run.folder / "02_sft" / "config.yaml").is_file()]
+    models = dict.fromkeys(Path(read_yaml(path)["model"]).name for path in configs)
+    lexicon = "" if runs[0].rules.lexicon == "full" else f", `lexicon: {runs[0].rules.lexicon}`"
+    return f"{', '.join([*models, ''])}{_secrets(runs):,} secrets{lexicon}"
+
+
+def _place(runs: Sequence[Evaluated]) -> tuple[int, float]:
+    """Where the table of these runs stands: by secrets, then by held-out games that a trained player won."""
+    trained = [player for player in PLAYERS if player not in UNTRAINED]
+    won = [run.metrics.get(f"{player}/heldout/win_rate") or 0 for run in runs for player in trained]
+    return -_secrets(runs), -max(won)
+
+
+def _secrets(runs: Sequence[Evaluated]) -> int:
+    """How many secrets the largest evaluation of these runs played."""
+    return max(value for run in runs for name, value in run.metrics.items() if name.endswith("/all/games"))
+
+
+def _short_table(runs: Sequence[Evaluated]) -> str:
+    """All and held-out secrets in one table, whose rows point to their folder and command."""
     loss = _loss_title(runs[0].rules)
     header = ["player", "wins, all", "95% interval", loss, "non-words"]
     header += ["wins, held out", "95% interval", loss, "run"]
@@ -72,9 +106,7 @@ def short(runs: Sequence[Evaluated]) -> str:
         f"- [{number}] `{shown_path(run.folder)}`, repeated by `{recipes.command(run.folder)}`"
         for number, run in enumerate(runs, 1)
     ]
-    blocks = [rules_line(runs[0].rules), piped([header, *rows]), "\n".join(commands)]
-    blocks += _paired(runs, ("all", "heldout"), inference.DIFFERENCE)
-    return "\n\n".join([*blocks, "\n".join(remarks(runs))]).rstrip()
+    return f"{piped([header, *rows])}\n\n" + "\n".join(commands)
 
 
 def tables(
@@ -227,11 +259,14 @@ def _number(value: float | None, style: str) -> str:
 def _paired(runs: Sequence[Evaluated], splits: Iterable[str], difference: float) -> list[str]:
     """The paired tests of all runs below a line that says what they are; nothing where none was made."""
     lines = [line for run in runs for line in _paired_lines(run, splits, difference)]
-    said = (
+    return [f"{_paired_said(difference)}:", "\n".join(lines)] if lines else []
+
+
+def _paired_said(difference: float) -> str:
+    return (
         f"Paired on the same secrets, with bootstrap 95% intervals; {FAMILIES} Asked is whether wins differ "
-        f"by {inference.points(difference)} or more:"
+        f"by {inference.points(difference)} or more"
     )
-    return [said, "\n".join(lines)] if lines else []
 
 
 def _paired_lines(run: Evaluated, splits: Iterable[str], difference: float) -> list[str]:

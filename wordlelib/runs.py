@@ -458,21 +458,35 @@ def open_stage(stage: str, config: SimpleNamespace) -> Run:
     run.rewind_log(math.inf)  # drops a last line that a kill cut short
     begun_with = status(folder).get("inputs", {})  # none unless resumed: a new folder is empty
     write_json(folder / "status.json", {"status": "running", "started": started, "inputs": begun_with})
-    earlier = {"earlier_seconds": _earlier_seconds(folder)} if resumed else {}
-    record = {**environment(), "seed": config.seed, "started": started, **earlier}
+    record = {**environment(), "seed": config.seed, "started": started}
+    if resumed:
+        record |= {"earlier_seconds": _earlier_seconds(folder), "earlier_commits": _earlier_commits(folder)}
     write_json(folder / "environment.json", record)
     _watch_cells(folder)
     return run
 
 
 def _earlier_seconds(folder: Path) -> float:
-    """What the starts of a stage took that ended before it was done: at least the training in its log.
+    """What the starts of a stage took that ended before it was done: at least the training in its logs.
 
     When a process was killed, nobody wrote down; and times of files do not survive a copy.
     """
+    before = _record(folder).get("earlier_seconds", 0.0)
+    logs = [folder, folder / "control", *folder.glob("corrections/*")]
+    minutes = [max((row.get("minutes", 0.0) for row in log_of(log)), default=0.0) for log in logs]
+    return max(before, 60 * sum(minutes))
+
+
+def _earlier_commits(folder: Path) -> list[str | None]:
+    """The commits of the starts before, each once, the first one first: a part of the stage is theirs."""
+    before = _record(folder)
+    return list(dict.fromkeys([*before.get("earlier_commits", []), before.get("git_commit")]))
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    """The `environment.json` of a stage, empty where there is none."""
     path = folder / "environment.json"
-    before = read_json(path).get("earlier_seconds", 0.0) if path.is_file() else 0.0
-    return max([before, *(60 * row["minutes"] for row in log_of(folder) if "minutes" in row)])
+    return read_json(path) if path.is_file() else {}
 
 
 def _open_folder(folder: Path, config: SimpleNamespace) -> bool:
