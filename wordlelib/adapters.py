@@ -128,9 +128,10 @@ def load(adapters: Mapping[str, str | Path], rules: Rules) -> tuple[Any, Any]:
     first = next(iter(adapters))
     folders = {name: Path(models.existing(place)) for name, place in adapters.items()}
     for name, place in folders.items():
-        if not models.adapter_base(place)[1]:
+        base, rank = models.adapter_base(place)
+        if not rank:
             raise ValueError(f"{name}: {shown_path(place)} holds no adapter")
-        if _base_of(place) != _base_of(folders[first]):
+        if models.known_base(base) != models.known_base(models.adapter_base(folders[first])[0]):
             raise ValueError(
                 f"{name}: the adapter in {shown_path(place)} has another base than the one of {first}: only "
                 "adapters of one base can be used together"
@@ -141,11 +142,6 @@ def load(adapters: Mapping[str, str | Path], rules: Rules) -> tuple[Any, Any]:
     model.set_adapter(first)
     model.delete_adapter("default")  # the name that the first one had until here
     return model, tokenizer
-
-
-def _base_of(folder: Path) -> str:
-    base = models.adapter_base(folder)[0]
-    return models.fingerprint(base) if Path(base).is_dir() else base
 
 
 def stack(

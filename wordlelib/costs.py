@@ -3,7 +3,7 @@
 from datetime import datetime
 from pathlib import Path
 
-from wordlelib.runs import log_of, read_json, shown_path, status
+from wordlelib.runs import environment_of, log_of, read_json, shown_path, status
 
 STAGES = ("01_data_synthesis", "02_sft", "03_grpo", "04_eval")
 TRAINING = ("02_sft", "03_grpo")
@@ -18,16 +18,16 @@ def stage_minutes(folder: str | Path) -> dict[str, float]:
     """
     found = {}
     for stage in STAGES:
-        own, record = Path(folder) / stage, Path(folder) / stage / "environment.json"
-        known = read_json(record) if record.is_file() else {}
-        started = known.get("started")
+        own = Path(folder) / stage
+        record = environment_of(own)
+        started = record.get("started")
         ended = status(own).get("ended")
         if started and ended:
             try:
                 taken = datetime.fromisoformat(ended) - datetime.fromisoformat(started)
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{shown_path(own)}: its times are no times ({error})") from None
-            seconds = taken.total_seconds() + known.get("earlier_seconds", 0.0)
+            seconds = taken.total_seconds() + record.get("earlier_seconds", 0.0)
             logged = [row["minutes"] for row in log_of(own)]  # runs of before lack those earlier seconds
             found[stage] = max([seconds / 60, *logged])
     return found

@@ -526,20 +526,17 @@ def require_base(folder: str | Path, start: str | Path) -> None:
         return
     # A base inside an adapter's own folder has no name, and goes wherever the adapter goes.
     named = {Path(base).name, Path(wanted).name} != {OWN_BASE}
-    if named and not _same_base(base, wanted):
+    if named and known_base(base) != known_base(wanted):
         raise ValueError(
             f"the adapter in {shown_path(folder)} belongs to the base {shown_path(base)}, but its run starts "
             f"from {start}: put the adapter of this run back, or train its stages again"
         )
 
 
-def _same_base(one: str, other: str) -> bool:
-    """Whether both name the same place, or folders with the same model, as a copy is."""
-    places = [project_path(base).resolve() for base in (one, other)]
-    return places[0] == places[1] or (
-        all((place / "config.json").is_file() for place in places)
-        and fingerprint(places[0]) == fingerprint(places[1])
-    )
+def known_base(base: str) -> str:
+    """What a base is known by: its fingerprint wherever its folder is, or its name, that of a hub."""
+    folder = project_path(base)
+    return fingerprint(folder) if (folder / "config.json").is_file() else str(folder.resolve())
 
 
 def load_engine(base: str, rank: int, memory: float, max_length: int) -> Any:

@@ -104,9 +104,9 @@ def check_readme(readme: str | Path, reference: str | Path) -> None:
 
 def _pages(readme: Path, reference: Path) -> dict[Path, str]:
     """The README with its short table, and the page of full tables beside the runs."""
-    groups = _reference_runs(reference, f"**/{STAGE}")
-    headline = _reference_runs(reference, f"*/{STAGE}")
-    short = report.short(headline) or "No reference run is kept yet."
+    groups = _reference_runs(reference)
+    headline = ([run for run in runs if run.folder.parent == reference.resolve()] for runs in groups)
+    short = report.short(filter(None, headline)) or "No reference run is kept yet."
     full = "\n\n".join(report.tables(runs, report.piped, commands=True) for runs in groups)
     pages = {readme: with_part(readme, START, END, short)}
     return pages | ({reference / "README.md": f"{REFERENCE_TITLE}\n{full}\n"} if groups else {})
@@ -122,10 +122,10 @@ def with_part(path: str | Path, start: str, end: str, body: str) -> str:
     return f"{before}{start}\n{body}\n{end}{after}"
 
 
-def _reference_runs(reference: Path, pattern: str) -> list[list[Evaluated]]:
-    """The kept runs whose evaluation matches, those under the same rules together."""
+def _reference_runs(reference: Path) -> list[list[Evaluated]]:
+    """The kept runs, those under the same rules together."""
     groups: dict[str, list[Evaluated]] = {}
-    for stage in sorted(reference.glob(pattern)):
+    for stage in sorted(reference.glob(f"**/{STAGE}")):
         if sweep_results.is_sweep(stage.parent.parent):
             continue  # its trials have a table of their own
         run = read_run(stage.parent)

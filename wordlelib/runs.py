@@ -260,6 +260,12 @@ def log_of(stage: str | Path) -> list[dict[str, Any]]:
     return read_log(path) if path.is_file() else []
 
 
+def environment_of(stage: str | Path) -> dict[str, Any]:
+    """A stage's `environment.json`, empty where there is none."""
+    path = Path(stage) / "environment.json"
+    return read_json(path) if path.is_file() else {}
+
+
 def output_of(*command: str) -> str | None:
     """Standard output of a command, None when it is missing or fails."""
     try:
@@ -460,33 +466,26 @@ def open_stage(stage: str, config: SimpleNamespace) -> Run:
     write_json(folder / "status.json", {"status": "running", "started": started, "inputs": begun_with})
     record = {**environment(), "seed": config.seed, "started": started}
     if resumed:
-        record |= {"earlier_seconds": _earlier_seconds(folder), "earlier_commits": _earlier_commits(folder)}
+        record |= _earlier(folder)
     write_json(folder / "environment.json", record)
     _watch_cells(folder)
     return run
 
 
-def _earlier_seconds(folder: Path) -> float:
-    """What the starts of a stage took that ended before it was done: at least the training in its logs.
+def _earlier(folder: Path) -> dict[str, Any]:
+    """What the starts of a stage took that ended before it was done, at least the training in its logs, and
+    their commits, each once: a part of the stage is theirs.
 
     When a process was killed, nobody wrote down; and times of files do not survive a copy.
     """
-    before = _record(folder).get("earlier_seconds", 0.0)
+    before = environment_of(folder)
     logs = [folder, folder / "control", *folder.glob("corrections/*")]
     minutes = [max((row.get("minutes", 0.0) for row in log_of(log)), default=0.0) for log in logs]
-    return max(before, 60 * sum(minutes))
-
-
-def _earlier_commits(folder: Path) -> list[str | None]:
-    """The commits of the starts before, each once, the first one first: a part of the stage is theirs."""
-    before = _record(folder)
-    return list(dict.fromkeys([*before.get("earlier_commits", []), before.get("git_commit")]))
-
-
-def _record(folder: Path) -> dict[str, Any]:
-    """The `environment.json` of a stage, empty where there is none."""
-    path = folder / "environment.json"
-    return read_json(path) if path.is_file() else {}
+    commits = [*before.get("earlier_commits", []), before.get("git_commit")]
+    return {
+        "earlier_seconds": max(before.get("earlier_seconds", 0.0), 60 * sum(minutes)),
+        "earlier_commits": list(dict.fromkeys(commits)),
+    }
 
 
 def _open_folder(folder: Path, config: SimpleNamespace) -> bool:
