@@ -322,7 +322,7 @@ def test_the_replay_notebook_is_clicked_through(opened, lab):
     assert page.locator(".wb.watch svg").count() > 2
     picture(page.locator(".wb.watch"), "watch")
     run_field = view.get_by_label("run", exact=True)
-    run_field.select_option("results/reference/h200-qwen2.5-0.5b-just")
+    run_field.select_option("results/reference/h200-qwen2.5-0.5b-fifth")
     page.wait_for_function(
         "document.querySelectorAll('.replay select')[3].options.length == 2315", timeout=60 * SECOND
     )

@@ -13,6 +13,7 @@ from conftest import ROOT
 
 from wordlelib import evaluations, findings, params, players, recipes, runs
 from wordlelib.__main__ import main
+from wordlelib.plots import PLOTLY_FORM, SVG_FORM
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 RECIPES = sorted((ROOT / "notebooks" / "recipes").glob("*/[0-9][0-9]_*.yaml"))
@@ -28,10 +29,10 @@ def code_cells(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def figures(notebook):
-    """The figures that an executed notebook shows, each with the static picture for other viewers."""
+def figures(notebook, forms=frozenset({SVG_FORM})):
+    """The outputs of an executed notebook that show a figure in all of these forms."""
     outputs = [output.get("data", {}) for cell in code_cells(notebook) for output in cell.outputs]
-    return [data for data in outputs if {"application/vnd.plotly.v1+json", "image/svg+xml"} <= set(data)]
+    return [data for data in outputs if forms <= set(data)]
 
 
 def parameter_cells(notebook):
@@ -173,7 +174,7 @@ def test_every_stage_runs_headless_and_leaves_a_finished_folder(executed):
     assert runs.status(folder)["status"] == "done"
     for name in ("config.yaml", "environment.json", "metrics.json"):
         assert (folder / name).is_file()
-    assert figures(notebook) or folder.name not in WITH_FIGURES
+    assert figures(notebook, {PLOTLY_FORM, SVG_FORM}) or folder.name not in WITH_FIGURES
     assert not list(folder.glob("**/*.tmp"))
 
 

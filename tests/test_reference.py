@@ -9,6 +9,7 @@ from conftest import ROOT
 from test_report import RULES, make_data, make_run, table_rows
 
 from wordlelib.evaluate import read_games
+from wordlelib.plots import PLOTLY_FORM, SVG_FORM
 from wordlelib.reference import END, START, check_readme, keep_run, update_readme
 from wordlelib.report import markdown
 from wordlelib.runs import write_json
@@ -60,6 +61,21 @@ def test_each_table_names_its_models_and_the_best_student_of_the_largest_game_st
     update_readme(readme, tmp_path / "reference")
     titles = [line for line in readme.read_text().splitlines() if line.startswith("**")]
     assert titles == ["**nano, 10 secrets, `lexicon: train`**", "**Small-1B, 10 secrets**"]
+
+
+def test_models_have_tables_of_their_own_and_players_without_training_stand_once_in_each(tmp_path, readme):
+    """Two runs of one model share a table; what they both say of a player whom nobody trained comes once."""
+    for name, model in {"a": "org/Small-1B", "b": "org/Large-7B", "c": "org/Small-1B"}.items():
+        (stage := make_run(tmp_path / "reference" / name) / "02_sft").mkdir()
+        write_json(stage / "config.yaml", {"model": model})
+    update_readme(readme, tmp_path / "reference")
+    tables = readme.read_text().split("\n**")[1:]
+    assert [table.split(",")[0] for table in tables] == ["Small-1B", "Large-7B"]
+    for table, folders in zip(tables, (["a", "c"], ["b"]), strict=True):
+        trained = [line.split()[-2] for line in table.splitlines() if line.startswith("| grpo |")]
+        assert trained == ["[1]", "[2]"][: len(folders)]
+        assert table.count("\n| greedy |") == table.count("\n| untrained |") == 1
+        assert [f"{name}`, repeated by" in table for name in "abc"] == [name in folders for name in "abc"]
 
 
 def test_runs_of_before_stand_in_the_full_page_alone(tmp_path, readme):
@@ -133,6 +149,21 @@ def test_a_kept_run_has_what_the_tables_need_and_neither_weights_nor_rows(tmp_pa
     (again := tmp_path / "again").mkdir()
     packed = keep_run(kept, again) / "04_eval" / "games.jsonl.gz"
     assert packed.read_bytes() == (kept / "04_eval" / "games.jsonl.gz").read_bytes()
+
+
+def test_a_kept_notebook_shows_each_figure_as_a_picture_alone(tmp_path):
+    """What plotly would draw from is most of an executed notebook; a figure without a picture keeps it."""
+    both = {PLOTLY_FORM: {"data": [1, 2]}, SVG_FORM: "<svg/>", "text/plain": "Figure: wins"}
+    outputs = [{"output_type": "display_data", "data": data} for data in (both, {PLOTLY_FORM: {"data": [3]}})]
+    printed = {"output_type": "stream", "name": "stdout", "text": ["won 9 of 10 – \\n"]}
+    cell = {"cell_type": "code", "source": ["1"], "execution_count": 1, "metadata": {}}
+    cells = [{"cell_type": "markdown", "source": ["Wins"]}, {**cell, "outputs": [printed, *outputs]}]
+    run = make_run(tmp_path / "mine")
+    write_json(run / "04_eval" / "04_eval.ipynb", notebook := {"cells": cells, "nbformat": 4})
+    kept = json.loads((keep_run(run, tmp_path / "reference") / "04_eval" / "04_eval.ipynb").read_text())
+    assert set(both) > set(kept["cells"][1]["outputs"][1]["data"]) == {SVG_FORM, "text/plain"}
+    kept["cells"][1]["outputs"][1]["data"] = both
+    assert kept == notebook
 
 
 def test_an_unfinished_run_is_not_kept(tmp_path):

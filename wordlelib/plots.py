@@ -21,6 +21,9 @@ Record = Mapping[str, Any]
 Games = Mapping[str, Sequence[Record]]
 References = Mapping[str, float]
 
+# The forms in which `show` puts a figure into a notebook, for front ends that draw it and for all others.
+PLOTLY_FORM = "application/vnd.plotly.v1+json"
+SVG_FORM = "image/svg+xml"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#000000")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 PLAYER_COLOURS = {
@@ -504,8 +507,8 @@ def show(fig: Any) -> None:
     from IPython.display import Markdown, display
 
     bundle = {
-        "application/vnd.plotly.v1+json": {**_plain(fig), "config": {"displaylogo": False}},
-        "image/svg+xml": svg.figure_svg(fig),
+        PLOTLY_FORM: {**_plain(fig), "config": {"displaylogo": False}},
+        SVG_FORM: svg.figure_svg(fig),
         "text/plain": f"Figure: {fig.layout.title.text}",
     }
     display(bundle, raw=True)

@@ -4,13 +4,15 @@ Every number of the README's results is read from the files kept here.
 """
 
 import gzip
+import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from wordlelib import report, sweep_results
 from wordlelib.evaluations import STAGE, Evaluated, read_run
-from wordlelib.runs import replacing_folder, require_complete_notebook, shown_path, write_text
+from wordlelib.plots import PLOTLY_FORM, SVG_FORM
+from wordlelib.runs import read_json, replacing_folder, require_complete_notebook, shown_path, write_text
 
 START, END = "<!-- results:start -->", "<!-- results:end -->"
 REFERENCE_TITLE = """# Results of the runs kept here
@@ -30,9 +32,9 @@ def keep_run(run: str | Path, reference: str | Path) -> Path:
     """Copy what is evidence of a finished run to `<reference>/<its name>`, and return that folder.
 
     Kept: executed notebooks, configs, environments, metrics, logs, the data card, traces and games (both
-    gzipped), and figures as SVG. Left out: weights, checkpoints, training rows, and the plotting
-    library. A kept run of the same name is replaced. Raises ValueError unless every notebook ran to its
-    end.
+    gzipped), and figures as SVG. Left out: weights, checkpoints, training rows, the plotting library, and
+    in the notebooks what it would draw from, three fifths of their size. A kept run of the same name is
+    replaced. Raises ValueError unless every notebook ran to its end.
     """
     source = read_run(run).folder
     for notebook in source.glob("*/*.ipynb"):
@@ -41,7 +43,19 @@ def keep_run(run: str | Path, reference: str | Path) -> Path:
     with replacing_folder(target) as temporary:
         _copy(source, KEPT, temporary)
         _pack_games(temporary)
+        _still_figures(temporary)
     return target
+
+
+def _still_figures(run: Path) -> None:
+    """Leave of each figure in the executed notebooks its SVG, which every viewer shows, and no other form."""
+    for path in run.glob("*/*.ipynb"):
+        notebook = read_json(path)
+        outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
+        for data in (output.get("data", {}) for output in outputs):
+            if SVG_FORM in data:
+                data.pop(PLOTLY_FORM, None)
+        write_text(path, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
 
 
 def _pack_games(run: Path) -> None:

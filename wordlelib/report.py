@@ -59,10 +59,13 @@ def markdown(paths: Iterable[str | Path], difference: float = inference.DIFFEREN
 
 
 def short(groups: Iterable[Sequence[Evaluated]]) -> str:
-    """One table for each group of runs under the same rules, with its paired tests, largest game and best
+    """One table for the runs of each model under the same rules, with its paired tests, largest game and best
     student first; what holds for all of them stands once at the end."""
     blocks, told, tested = [], {}, False
-    for runs in sorted(groups, key=_place):
+    by_model: dict[tuple[str, str], list[Evaluated]] = {}
+    for run in (run for runs in groups for run in runs):
+        by_model.setdefault((run.rules.digest, _title([run])), []).append(run)
+    for runs in sorted(by_model.values(), key=_place):
         tests = [test for run in runs for test in _paired_lines(run, SHORT_SPLITS, inference.DIFFERENCE)]
         blocks += [f"**{_title(runs)}**", rules_line(runs[0].rules), _short_table(runs), "\n".join(tests)]
         told |= dict.fromkeys(remarks(runs))
@@ -92,7 +95,8 @@ def _secrets(runs: Sequence[Evaluated]) -> int:
 
 
 def _short_table(runs: Sequence[Evaluated]) -> str:
-    """All and held-out secrets in one table, whose rows point to their folder and command."""
+    """All and held-out secrets in one table, whose rows point to their folder and command; what players who
+    are not trained did stands once."""
     loss = _loss_title(runs[0].rules)
     header = ["player", "wins, all", "95% interval", loss, "non-words"]
     header += ["wins, held out", "95% interval", loss, "run"]
@@ -101,6 +105,8 @@ def _short_table(runs: Sequence[Evaluated]) -> str:
         everything, unseen = _row(run, player, "all"), _row(run, player, "heldout")
         shown = [everything[name] for name in ("player", "wins", "95% interval", loss, "non-words")]
         shown += [unseen[name] for name in ("wins", "95% interval", loss)]
+        if player in UNTRAINED and shown in (row[:-1] for row in rows):
+            continue
         rows.append([*shown, "–" if player == BEST else f"[{runs.index(run) + 1}]"])
     commands = [
         f"- [{number}] `{shown_path(run.folder)}`, repeated by `{recipes.command(run.folder)}`"
