@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import plotly.graph_objects as go
@@ -13,6 +14,7 @@ from conftest import LOSS, NAMES, game
 from wordlelib import __main__, analysis, data, findings, page, plots, report
 from wordlelib.data import build
 from wordlelib.evaluate import flat_metrics, write_games
+from wordlelib.game import Turn, score
 from wordlelib.rules import rules_for
 from wordlelib.runs import write_json
 from wordlelib.words import Split, Words
@@ -148,6 +150,35 @@ def test_tables_keep_their_columns_when_the_games_of_one_run_are_all_short(make_
     rows = rows_of(findings.endings(findings.Findings(runs)), "Games")
     assert [list(row) for row in rows] == [["player", *"123456X"]] * 2
     assert rows[0]["2"] == "12" and rows[1]["X"] == "9"
+
+
+ENDS = {  # what lost a game, and its guesses: None for a turn without one, * for one that rejects the secret
+    "nothing, it was won": ("hatch", "*", "watch"),
+    "secret rejected": ("hatch", "*", None, "zzzzz", None, None),
+    "turns without a guess": ("hatch", "zzzzz", None, "catch", "patch", "match"),
+    "non-words": ("hatch", "zzzzz", "catch", "catch", "patch", "match"),
+    "against feedback": ("hatch", "catch", "catch", "patch", "match", "batch"),
+    "only guesses that fit": ("hatch", "catch", "patch", "match", "batch", "latch"),
+}
+LOSSES = tuple(ENDS)[1:]
+
+
+@pytest.mark.parametrize("cause", ENDS)
+def test_a_lost_game_is_counted_once_by_the_first_of_what_lost_it(cause):
+    turns = []
+    for word in ENDS[cause]:
+        guess = None if word == "*" else word
+        rule = None if guess is None else "not_a_word" if guess == "zzzzz" else "ok"
+        text = "<think>W A T C H no; C A T C H</think>" if word == "*" else "<think>C A T C H</think>"
+        turn = Turn(guess, score(guess, "watch") if rule == "ok" else None, "ok", rule, text)
+        turns.append(turn._asdict())
+    record = game("watch") | {"turns": turns, "n_guesses": len(turns), "won": cause not in LOSSES}
+    measured = analysis.measure(analysis.from_records([record])["sft"])
+    row = findings._loss_row(SimpleNamespace(measured={"sft": measured}, records=lambda _: [record]), "sft")
+    assert list(row) == ["player", "lost", *LOSSES]
+    assert row == {"player": "sft", "lost": str(int(cause in LOSSES))} | {
+        title: str(int(title == cause)) for title in LOSSES
+    }
 
 
 def test_the_two_clocks_of_a_game_stand_in_columns_of_their_own(make_run):

@@ -10,6 +10,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from wordlelib import (
     analysis,
     costs,
@@ -26,11 +28,12 @@ from wordlelib import (
 from wordlelib.analysis import Games, Measured
 from wordlelib.comparisons import FAMILIES, PLANNED, comparison_row, corrected, recipe_key, with_interval
 from wordlelib.data import Data, iter_jsonl, played_in
-from wordlelib.evaluate import COMPARISONS, games_file, iter_games
+from wordlelib.evaluate import COMPARISONS, games_file, history_of, iter_games
 from wordlelib.evaluations import STAGE, Evaluated, read_runs, require_same_split
 from wordlelib.inference import Comparison
 from wordlelib.params import PLAYERS
 from wordlelib.players import solver_player
+from wordlelib.prompts import rejected_words
 from wordlelib.report import SPLITS, UNTRAINED
 from wordlelib.rules import Rules, require_wordle
 from wordlelib.runs import read_json, read_log, shown_path
@@ -385,8 +388,35 @@ def endings(found: Findings) -> Section:
         "guesses": plots_analysis.histogram(drawn, plots_analysis.PEOPLE if usual else {}),
         "survival": plots_analysis.survival({k: analysis.survival(found.games[k]) for k in found.shown}),
     }
-    text = "Games by the number of guesses; X are lost ones. The same number of wins can be quick or lucky."
-    return Section("How do the games end?", text, {"Games": rows}, figures)
+    text = (
+        "Games by the number of guesses; X are lost ones. The same number of wins can be quick or lucky. "
+        "Lost games are counted by the first of the causes that holds, read from left to right."
+    )
+    tables = {"Games": rows, "Lost games": [_loss_row(found, label) for label in found.models]}
+    return Section("How do the games end?", text, {k: own for k, own in tables.items() if own}, figures)
+
+
+def _loss_row(found: Findings, label: str) -> Row:
+    """What lost a player's games: its thinking rejected the secret, turns were faulty, or neither."""
+    own = found.measured[label]
+    lost = own.take(analysis.won_in(own.games) == 0)
+    rejected = {record["secret"] for record in found.records(label) if _rejects_secret(record)}
+    causes = {"secret rejected": np.array([secret in rejected for secret in lost.games.secrets()], bool)}
+    titles = {"malformed": "turns without a guess", "nonword": "non-words"}
+    for flag, title in (titles | {"inconsistent": "against feedback"}).items():
+        causes[title] = lost.flags[flag].any(axis=1)
+    row = {"player": label, "lost": f"{len(lost.games.secret):,}"}
+    left = np.ones(len(lost.games.secret), bool)
+    for title, holds in causes.items():
+        row[title] = f"{(left & holds).sum():,}"
+        left &= ~holds
+    return row | {"only guesses that fit": f"{left.sum():,}"}
+
+
+def _rejects_secret(record: Mapping[str, Any]) -> bool:
+    """Whether the thinking of a turn that the player took rejects the secret."""
+    own = history_of(record)[record["preplayed"] :]
+    return any(record["secret"] in rejected_words(turn.text) for turn in own)
 
 
 def turns(found: Findings) -> Section:
