@@ -4,7 +4,6 @@ Every number of the README's results is read from the files kept here.
 """
 
 import gzip
-import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +11,14 @@ from pathlib import Path
 from wordlelib import report, sweep_results
 from wordlelib.evaluations import STAGE, Evaluated, read_run
 from wordlelib.plots import PLOTLY_FORM, SVG_FORM
-from wordlelib.runs import read_json, replacing_folder, require_complete_notebook, shown_path, write_text
+from wordlelib.runs import (
+    read_json,
+    replacing_folder,
+    require_complete_notebook,
+    shown_path,
+    write_json,
+    write_text,
+)
 
 START, END = "<!-- results:start -->", "<!-- results:end -->"
 REFERENCE_TITLE = """# Results of the runs kept here
@@ -55,7 +61,7 @@ def _still_figures(run: Path) -> None:
         for data in (output.get("data", {}) for output in outputs):
             if SVG_FORM in data:
                 data.pop(PLOTLY_FORM, None)
-        write_text(path, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
+        write_json(path, notebook)
 
 
 def _pack_games(run: Path) -> None:
@@ -99,8 +105,9 @@ def update_readme(readme: str | Path, reference: str | Path) -> None:
     """Put a short table of the runs in the folder `reference` between the two markers of a README, and full
     ones, of those in folders of it too (`earlier`), into `<reference>/README.md`.
 
-    Runs under the same rules share a table; each row names its folder and the command that repeats
-    it. Raises ValueError as `read_run` does, and when a marker is missing.
+    Runs under the same rules share a full table, those of one model among them a short one; each row names
+    its folder and the command that repeats it. Raises ValueError as `read_run` does, and when a marker is
+    missing.
     """
     for page, text in _pages(Path(readme), Path(reference)).items():
         write_text(page, text)
@@ -119,8 +126,8 @@ def check_readme(readme: str | Path, reference: str | Path) -> None:
 def _pages(readme: Path, reference: Path) -> dict[Path, str]:
     """The README with its short table, and the page of full tables beside the runs."""
     groups = _reference_runs(reference)
-    headline = ([run for run in runs if run.folder.parent == reference.resolve()] for runs in groups)
-    short = report.short(filter(None, headline)) or "No reference run is kept yet."
+    headline = [run for runs in groups for run in runs if run.folder.parent == reference.resolve()]
+    short = report.short(headline) or "No reference run is kept yet."
     full = "\n\n".join(report.tables(runs, report.piped, commands=True) for runs in groups)
     pages = {readme: with_part(readme, START, END, short)}
     return pages | ({reference / "README.md": f"{REFERENCE_TITLE}\n{full}\n"} if groups else {})
