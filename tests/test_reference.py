@@ -195,6 +195,16 @@ def test_a_kept_notebook_shows_each_figure_as_a_picture_alone(tmp_path):
     assert kept == notebook
 
 
+def test_a_run_whose_replay_was_opened_in_jupyter_is_kept_without_the_copy_of_it(tmp_path):
+    run = make_run(tmp_path / "mine")
+    copy = run / ".ipynb_checkpoints" / "06_replay-checkpoint.ipynb"
+    copy.parent.mkdir()
+    cell = {"cell_type": "code", "source": ["1"], "execution_count": None, "metadata": {}, "outputs": []}
+    write_json(copy, {"cells": [cell], "nbformat": 4})
+    kept = keep_run(run, tmp_path / "reference")
+    assert (kept / "04_eval").is_dir() and not (kept / copy.parent.name).exists()
+
+
 def test_an_unfinished_run_is_not_kept(tmp_path):
     run = make_run(tmp_path / "mine")
     write_json(run / "04_eval" / "status.json", {"status": "running"})

@@ -26,8 +26,9 @@ REFERENCE_TITLE = """# Results of the runs kept here
 Every number is read from the files of its folder; `python -m wordlelib report --readme` writes this page,
 and a test fails when the two disagree.
 """
+NOTEBOOKS = "[!.]*/*.ipynb"  # Jupyter saves copies of those that are opened in a folder with a dot
 KEPT = (
-    *("*/*.ipynb", "*/*.yaml", "*/*.json", "*/*.csv*", "*/log.jsonl", "*/games.jsonl*"),
+    *(NOTEBOOKS, "*/*.yaml", "*/*.json", "*/*.csv*", "*/log.jsonl", "*/games.jsonl*"),
     *("*/control/log.jsonl", "*/corrections/*/log.jsonl", "*/figures/*.svg"),
 )
 KEPT_OF_TRIALS = ("config.yaml", "environment.json", "metrics.json", "status.json")
@@ -43,7 +44,7 @@ def keep_run(run: str | Path, reference: str | Path) -> Path:
     replaced. Raises ValueError unless every notebook ran to its end.
     """
     source = read_run(run).folder
-    for notebook in source.glob("*/*.ipynb"):
+    for notebook in source.glob(NOTEBOOKS):
         require_complete_notebook(notebook)
     target = Path(reference) / source.name
     with replacing_folder(target) as temporary:
@@ -55,7 +56,7 @@ def keep_run(run: str | Path, reference: str | Path) -> Path:
 
 def _still_figures(run: Path) -> None:
     """Leave of each figure in the executed notebooks its SVG, which every viewer shows, and no other form."""
-    for path in run.glob("*/*.ipynb"):
+    for path in run.glob(NOTEBOOKS):
         notebook = read_json(path)
         outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
         for data in (output.get("data", {}) for output in outputs):
