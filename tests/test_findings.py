@@ -14,7 +14,8 @@ from conftest import LOSS, NAMES, game
 from wordlelib import __main__, analysis, data, findings, page, plots, report
 from wordlelib.data import build
 from wordlelib.evaluate import flat_metrics, write_games
-from wordlelib.game import Turn, score
+from wordlelib.game import score
+from wordlelib.players import FAILED
 from wordlelib.rules import rules_for
 from wordlelib.runs import write_json
 from wordlelib.words import Split, Words
@@ -152,8 +153,9 @@ def test_tables_keep_their_columns_when_the_games_of_one_run_are_all_short(make_
     assert rows[0]["2"] == "12" and rows[1]["X"] == "9"
 
 
-ENDS = {  # what lost a game, and its guesses: None for a turn without one, * for one that rejects the secret
+ENDS = {  # what lost a game, and its guesses: * says the secret and rejects it, None says nothing, ! failed
     "nothing, it was won": ("hatch", "*", "watch"),
+    "failed requests": ("hatch", "*", "zzzzz", "!", "!", "!"),
     "secret rejected": ("hatch", "*", None, "zzzzz", None, None),
     "turns without a guess": ("hatch", "zzzzz", None, "catch", "patch", "match"),
     "non-words": ("hatch", "zzzzz", "catch", "catch", "patch", "match"),
@@ -163,22 +165,56 @@ ENDS = {  # what lost a game, and its guesses: None for a turn without one, * fo
 LOSSES = tuple(ENDS)[1:]
 
 
+def ended(*guesses, rule="ok", **fields):
+    """A game on `watch` by guesses as in ENDS; rule: what the game said of the words that are no `zzzzz`."""
+    record = game("watch", *(None if word in ("*", "!") else word for word in guesses), **fields)
+    for word, turn in zip(guesses, record["turns"], strict=True):
+        turn["text"] = "<think>W A T C H no; C A T C H</think>" if word == "*" else "<think>C A T C H</think>"
+        if word == "!":
+            turn["reason"] = FAILED
+        elif turn["guess"] and word != "zzzzz":
+            turn |= {"rule": rule, "feedback": score(word, "watch") if rule == "ok" else None}
+    return record
+
+
+def losses(*records):
+    """The row of lost games by its causes."""
+    measured = analysis.measure(analysis.from_records(records)["sft"])
+    found = SimpleNamespace(measured={"sft": measured}, records=lambda label: records)
+    row = findings._loss_row(found, "sft")
+    assert list(row) == ["player", "lost", *LOSSES]
+    assert row["failed requests"] != "0"
+    return {title: int(row[title].replace("–", "0")) for title in ("lost", *LOSSES)}
+
+
 @pytest.mark.parametrize("cause", ENDS)
 def test_a_lost_game_is_counted_once_by_the_first_of_what_lost_it(cause):
-    turns = []
-    for word in ENDS[cause]:
-        guess = None if word == "*" else word
-        rule = None if guess is None else "not_a_word" if guess == "zzzzz" else "ok"
-        text = "<think>W A T C H no; C A T C H</think>" if word == "*" else "<think>C A T C H</think>"
-        turn = Turn(guess, score(guess, "watch") if rule == "ok" else None, "ok", rule, text)
-        turns.append(turn._asdict())
-    record = game("watch") | {"turns": turns, "n_guesses": len(turns), "won": cause not in LOSSES}
-    measured = analysis.measure(analysis.from_records([record])["sft"])
-    row = findings._loss_row(SimpleNamespace(measured={"sft": measured}, records=lambda _: [record]), "sft")
-    assert list(row) == ["player", "lost", *LOSSES]
-    assert row == {"player": "sft", "lost": str(int(cause in LOSSES))} | {
-        title: str(int(title == cause)) for title in LOSSES
-    }
+    counted = {title: int(title == cause) for title in LOSSES}
+    assert losses(ended(*ENDS[cause])) == {"lost": int(cause in LOSSES)} | counted
+
+
+def test_what_lost_one_game_of_a_secret_is_not_said_of_another():
+    counted = losses(ended("hatch", "*", "watch"), ended(*ENDS["only guesses that fit"]))
+    assert (counted["lost"], counted["only guesses that fit"], counted["secret rejected"]) == (1, 1, 0)
+
+
+def test_what_stood_before_a_player_began_did_not_lose_its_game():
+    guesses = ("*", "catch", "patch", "match", "batch", "latch")
+    assert losses(ended(*guesses))["secret rejected"] == 1
+    assert losses(ended(*guesses, preplayed=1))["only guesses that fit"] == 1
+
+
+def test_a_guess_that_hard_mode_refuses_is_one_against_the_feedback():
+    record = ended(*["patch"] * 6, rule="hard_mode")
+    assert losses(record)["against feedback"] == 1
+
+
+def test_only_models_of_a_server_have_a_column_of_failed_requests(make_run):
+    section = findings.endings(findings.Findings([make_run()]))
+    assert [row["player"] for row in section.tables["Lost games"]] == ["sft", "grpo"]
+    assert all("failed requests" not in row for row in section.tables["Lost games"])
+    solvers = findings.endings(findings.Findings([make_run("solvers", {"greedy": NAMES})]))
+    assert list(solvers.tables) == ["Games"] and "Lost games" not in solvers.text
 
 
 def test_the_two_clocks_of_a_game_stand_in_columns_of_their_own(make_run):

@@ -78,6 +78,34 @@ def test_models_have_tables_of_their_own_and_players_without_training_stand_once
         assert [f"{name}`, repeated by" in table for name in "abc"] == [name in folders for name in "abc"]
 
 
+def test_untrained_players_of_one_model_that_did_not_play_alike_all_keep_their_rows(tmp_path, readme):
+    for name, won in {"a": 0.25, "b": 0.5}.items():
+        run = make_run(tmp_path / "reference" / name, names=["greedy", "untrained"])
+        metrics = json.loads((run / "04_eval" / "metrics.json").read_text())
+        write_json(run / "04_eval" / "metrics.json", metrics | {"untrained/all/win_rate": won})
+        (run / "04_eval" / "games.jsonl").unlink()
+    update_readme(readme, tmp_path / "reference")
+    rows = [line.split(" | ") for line in readme.read_text().splitlines() if line.startswith("| untrained |")]
+    assert [(row[1], row[-1]) for row in rows] == [("25.0%", "[1] |"), ("50.0%", "[2] |")]
+
+
+def test_models_whose_answers_were_cut_off_at_different_lengths_are_told_apart_below_their_tables(
+    tmp_path, readme
+):
+    for name, limit in {"a": 64, "b": 96}.items():
+        run = make_run(tmp_path / "reference" / name)
+        (run / "02_sft").mkdir()
+        write_json(run / "02_sft" / "config.yaml", {"model": f"org/{name}"})
+        evaluation = run / "04_eval" / "config.yaml"
+        write_json(evaluation, json.loads(evaluation.read_text()) | {"max_completion_length": limit})
+    update_readme(readme, tmp_path / "reference")
+    text = readme.read_text()
+    assert text.count("10 secrets**") == 2
+    assert (
+        text.count("cut off at different lengths") == text.count(f"64 in {tmp_path / 'reference' / 'a'}") == 1
+    )
+
+
 def test_runs_of_before_stand_in_the_full_page_alone(tmp_path, readme):
     make_run(tmp_path / "reference" / "now", names=["greedy"])
     make_run(tmp_path / "reference" / "earlier" / "then", names=["seven_turns"])
@@ -152,10 +180,11 @@ def test_a_kept_run_has_what_the_tables_need_and_neither_weights_nor_rows(tmp_pa
 
 
 def test_a_kept_notebook_shows_each_figure_as_a_picture_alone(tmp_path):
-    """What plotly would draw from is most of an executed notebook; a figure without a picture keeps it."""
+    """What plotly would draw from is most of an executed notebook; a figure without a picture keeps it, and
+    whatever a model printed is kept, half a character too."""
     both = {PLOTLY_FORM: {"data": [1, 2]}, SVG_FORM: "<svg/>", "text/plain": "Figure: wins"}
     outputs = [{"output_type": "display_data", "data": data} for data in (both, {PLOTLY_FORM: {"data": [3]}})]
-    printed = {"output_type": "stream", "name": "stdout", "text": ["won 9 of 10 – \\n"]}
+    printed = {"output_type": "stream", "name": "stdout", "text": ["won 9 of 10 – \ud83d\n"]}
     cell = {"cell_type": "code", "source": ["1"], "execution_count": 1, "metadata": {}}
     cells = [{"cell_type": "markdown", "source": ["Wins"]}, {**cell, "outputs": [printed, *outputs]}]
     run = make_run(tmp_path / "mine")
@@ -164,6 +193,16 @@ def test_a_kept_notebook_shows_each_figure_as_a_picture_alone(tmp_path):
     assert set(both) > set(kept["cells"][1]["outputs"][1]["data"]) == {SVG_FORM, "text/plain"}
     kept["cells"][1]["outputs"][1]["data"] = both
     assert kept == notebook
+
+
+def test_a_run_whose_replay_was_opened_in_jupyter_is_kept_without_the_copy_of_it(tmp_path):
+    run = make_run(tmp_path / "mine")
+    copy = run / ".ipynb_checkpoints" / "06_replay-checkpoint.ipynb"
+    copy.parent.mkdir()
+    cell = {"cell_type": "code", "source": ["1"], "execution_count": None, "metadata": {}, "outputs": []}
+    write_json(copy, {"cells": [cell], "nbformat": 4})
+    kept = keep_run(run, tmp_path / "reference")
+    assert (kept / "04_eval").is_dir() and not (kept / copy.parent.name).exists()
 
 
 def test_an_unfinished_run_is_not_kept(tmp_path):

@@ -28,7 +28,7 @@ from wordlelib import (
 from wordlelib.analysis import Games, Measured
 from wordlelib.comparisons import FAMILIES, PLANNED, comparison_row, corrected, recipe_key, with_interval
 from wordlelib.data import Data, iter_jsonl, played_in
-from wordlelib.evaluate import COMPARISONS, games_file, history_of, iter_games
+from wordlelib.evaluate import COMPARISONS, games_file, iter_games
 from wordlelib.evaluations import STAGE, Evaluated, read_runs, require_same_split
 from wordlelib.inference import Comparison
 from wordlelib.params import PLAYERS
@@ -388,35 +388,43 @@ def endings(found: Findings) -> Section:
         "guesses": plots_analysis.histogram(drawn, plots_analysis.PEOPLE if usual else {}),
         "survival": plots_analysis.survival({k: analysis.survival(found.games[k]) for k in found.shown}),
     }
-    text = (
-        "Games by the number of guesses; X are lost ones. The same number of wins can be quick or lucky. "
-        "Lost games are counted by the first of the causes that holds, read from left to right."
-    )
-    tables = {"Games": rows, "Lost games": [_loss_row(found, label) for label in found.models]}
-    return Section("How do the games end?", text, {k: own for k, own in tables.items() if own}, figures)
+    tables = {"Games": rows}
+    text = "Games by the number of guesses; X are lost ones. The same number of wins can be quick or lucky."
+    if lost := [_loss_row(found, label) for label in found.models]:
+        tables["Lost games"] = _without_empty(lost)
+        text += " Lost games are counted by the first of the causes that holds, read from left to right."
+    return Section("How do the games end?", text, tables, figures)
 
 
 def _loss_row(found: Findings, label: str) -> Row:
-    """What lost a player's games: its thinking rejected the secret, turns were faulty, or neither."""
+    """What lost a player's games: its server failed, its thinking rejected the secret, turns were faulty, or
+    none of these."""
     own = found.measured[label]
-    lost = own.take(analysis.won_in(own.games) == 0)
-    rejected = {record["secret"] for record in found.records(label) if _rejects_secret(record)}
-    causes = {"secret rejected": np.array([secret in rejected for secret in lost.games.secrets()], bool)}
-    titles = {"malformed": "turns without a guess", "nonword": "non-words"}
-    for flag, title in (titles | {"inconsistent": "against feedback"}).items():
-        causes[title] = lost.flags[flag].any(axis=1)
-    row = {"player": label, "lost": f"{len(lost.games.secret):,}"}
-    left = np.ones(len(lost.games.secret), bool)
+    is_lost = analysis.won_in(own.games) == 0
+    games, flags, _ = own.take(is_lost)
+    rejected = np.array([_rejects_secret(record) for record in found.records(label)], bool)
+    causes = {
+        # once a request has failed, no later turn of that game is the player's
+        "failed requests": ~games.taken[np.arange(len(games.length)), games.length - 1],
+        "secret rejected": rejected[is_lost],
+        "turns without a guess": flags["malformed"].any(axis=1),
+        "non-words": flags["nonword"].any(axis=1),
+        # hard mode gives no feedback to a guess that contradicts what is known
+        "against feedback": (flags["inconsistent"] | flags["invalid"]).any(axis=1),
+    }
+    row, left = {"player": label, "lost": f"{len(games.length):,}"}, np.ones(len(games.length), bool)
     for title, holds in causes.items():
         row[title] = f"{(left & holds).sum():,}"
         left &= ~holds
+    if not causes["failed requests"].any():  # of all models without a server
+        row["failed requests"] = "–"
     return row | {"only guesses that fit": f"{left.sum():,}"}
 
 
 def _rejects_secret(record: Mapping[str, Any]) -> bool:
     """Whether the thinking of a turn that the player took rejects the secret."""
-    own = history_of(record)[record["preplayed"] :]
-    return any(record["secret"] in rejected_words(turn.text) for turn in own)
+    own = record["turns"][record["preplayed"] :]
+    return any(record["secret"] in rejected_words(turn["text"]) for turn in own)
 
 
 def turns(found: Findings) -> Section:

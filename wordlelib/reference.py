@@ -4,7 +4,6 @@ Every number of the README's results is read from the files kept here.
 """
 
 import gzip
-import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +11,14 @@ from pathlib import Path
 from wordlelib import report, sweep_results
 from wordlelib.evaluations import STAGE, Evaluated, read_run
 from wordlelib.plots import PLOTLY_FORM, SVG_FORM
-from wordlelib.runs import read_json, replacing_folder, require_complete_notebook, shown_path, write_text
+from wordlelib.runs import (
+    read_json,
+    replacing_folder,
+    require_complete_notebook,
+    shown_path,
+    write_json,
+    write_text,
+)
 
 START, END = "<!-- results:start -->", "<!-- results:end -->"
 REFERENCE_TITLE = """# Results of the runs kept here
@@ -20,8 +26,9 @@ REFERENCE_TITLE = """# Results of the runs kept here
 Every number is read from the files of its folder; `python -m wordlelib report --readme` writes this page,
 and a test fails when the two disagree.
 """
+NOTEBOOKS = "[!.]*/*.ipynb"  # Jupyter saves copies of those that are opened in a folder with a dot
 KEPT = (
-    *("*/*.ipynb", "*/*.yaml", "*/*.json", "*/*.csv*", "*/log.jsonl", "*/games.jsonl*"),
+    *(NOTEBOOKS, "*/*.yaml", "*/*.json", "*/*.csv*", "*/log.jsonl", "*/games.jsonl*"),
     *("*/control/log.jsonl", "*/corrections/*/log.jsonl", "*/figures/*.svg"),
 )
 KEPT_OF_TRIALS = ("config.yaml", "environment.json", "metrics.json", "status.json")
@@ -37,7 +44,7 @@ def keep_run(run: str | Path, reference: str | Path) -> Path:
     replaced. Raises ValueError unless every notebook ran to its end.
     """
     source = read_run(run).folder
-    for notebook in source.glob("*/*.ipynb"):
+    for notebook in source.glob(NOTEBOOKS):
         require_complete_notebook(notebook)
     target = Path(reference) / source.name
     with replacing_folder(target) as temporary:
@@ -49,13 +56,13 @@ def keep_run(run: str | Path, reference: str | Path) -> Path:
 
 def _still_figures(run: Path) -> None:
     """Leave of each figure in the executed notebooks its SVG, which every viewer shows, and no other form."""
-    for path in run.glob("*/*.ipynb"):
+    for path in run.glob(NOTEBOOKS):
         notebook = read_json(path)
         outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
         for data in (output.get("data", {}) for output in outputs):
             if SVG_FORM in data:
                 data.pop(PLOTLY_FORM, None)
-        write_text(path, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
+        write_json(path, notebook)
 
 
 def _pack_games(run: Path) -> None:
@@ -99,8 +106,9 @@ def update_readme(readme: str | Path, reference: str | Path) -> None:
     """Put a short table of the runs in the folder `reference` between the two markers of a README, and full
     ones, of those in folders of it too (`earlier`), into `<reference>/README.md`.
 
-    Runs under the same rules share a table; each row names its folder and the command that repeats
-    it. Raises ValueError as `read_run` does, and when a marker is missing.
+    Runs under the same rules share a full table, those of one model among them a short one; each row names
+    its folder and the command that repeats it. Raises ValueError as `read_run` does, and when a marker is
+    missing.
     """
     for page, text in _pages(Path(readme), Path(reference)).items():
         write_text(page, text)
@@ -119,8 +127,8 @@ def check_readme(readme: str | Path, reference: str | Path) -> None:
 def _pages(readme: Path, reference: Path) -> dict[Path, str]:
     """The README with its short table, and the page of full tables beside the runs."""
     groups = _reference_runs(reference)
-    headline = ([run for run in runs if run.folder.parent == reference.resolve()] for runs in groups)
-    short = report.short(filter(None, headline)) or "No reference run is kept yet."
+    headline = [run for runs in groups for run in runs if run.folder.parent == reference.resolve()]
+    short = report.short(headline) or "No reference run is kept yet."
     full = "\n\n".join(report.tables(runs, report.piped, commands=True) for runs in groups)
     pages = {readme: with_part(readme, START, END, short)}
     return pages | ({reference / "README.md": f"{REFERENCE_TITLE}\n{full}\n"} if groups else {})

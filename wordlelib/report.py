@@ -58,18 +58,22 @@ def markdown(paths: Iterable[str | Path], difference: float = inference.DIFFEREN
     return tables(read_runs(paths), piped, difference, secrets=True)
 
 
-def short(groups: Iterable[Sequence[Evaluated]]) -> str:
-    """One table for the runs of each model under the same rules, with its paired tests, largest game and best
-    student first; what holds for all of them stands once at the end."""
+def short(runs: Iterable[Evaluated]) -> str:
+    """One table for the runs of each model under the same rules and on as many secrets, with its paired
+    tests, largest game and best student first; what holds for all of them, and what those under the same
+    rules hide, stands once at the end."""
     blocks, told, tested = [], {}, False
     by_model: dict[tuple[str, str], list[Evaluated]] = {}
-    for run in (run for runs in groups for run in runs):
+    by_rules: dict[str, list[Evaluated]] = {}
+    for run in runs:
         by_model.setdefault((run.rules.digest, _title([run])), []).append(run)
-    for runs in sorted(by_model.values(), key=_place):
-        tests = [test for run in runs for test in _paired_lines(run, SHORT_SPLITS, inference.DIFFERENCE)]
-        blocks += [f"**{_title(runs)}**", rules_line(runs[0].rules), _short_table(runs), "\n".join(tests)]
-        told |= dict.fromkeys(remarks(runs))
+        by_rules.setdefault(run.rules.digest, []).append(run)
+    for own in sorted(by_model.values(), key=_place):
+        tests = [test for run in own for test in _paired_lines(run, SHORT_SPLITS, inference.DIFFERENCE)]
+        blocks += [f"**{_title(own)}**", rules_line(own[0].rules), _short_table(own), "\n".join(tests)]
         tested = tested or bool(tests)
+    for own in by_rules.values():
+        told |= dict.fromkeys(remarks(own))
     said = f"{_paired_said(inference.DIFFERENCE)}." if tested else ""
     return "\n\n".join(filter(None, [*blocks, said, "\n".join(told)]))
 
@@ -95,8 +99,8 @@ def _secrets(runs: Sequence[Evaluated]) -> int:
 
 
 def _short_table(runs: Sequence[Evaluated]) -> str:
-    """All and held-out secrets in one table, whose rows point to their folder and command; what players who
-    are not trained did stands once."""
+    """All and held-out secrets in one table, whose rows point to their folder and command; what several runs
+    say alike of a player who is not trained stands once."""
     loss = _loss_title(runs[0].rules)
     header = ["player", "wins, all", "95% interval", loss, "non-words"]
     header += ["wins, held out", "95% interval", loss, "run"]
