@@ -161,7 +161,7 @@ def test_the_report_of_a_sweep_shows_it_and_a_kept_sweep_gives_it_again(swept, t
     assert "| preset binary, seed 0 | done |" in capsys.readouterr().out
     kept = reference.keep_sweep(swept, tmp_path / "reference")
     names = {path.name for path in (kept / "bad").rglob("*") if path.is_file()}
-    assert names == {"config.yaml", "status.json", "metrics.json", "log.jsonl", "games.jsonl.gz"}
+    assert names == {"config.yaml", "status.json", "metrics.json", "log.jsonl.gz", "games.jsonl.gz"}
     again, before = ablations.section(kept), ablations.section(swept)
     assert (again.text, list(again.tables.values())[:2]) == (before.text, list(before.tables.values())[:2])
     assert page.markdown(again).count("/reference/swept/") == 6

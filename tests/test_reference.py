@@ -12,7 +12,7 @@ from wordlelib.evaluate import read_games
 from wordlelib.plots import PLOTLY_FORM, SVG_FORM
 from wordlelib.reference import END, START, check_readme, keep_run, update_readme
 from wordlelib.report import markdown
-from wordlelib.runs import write_json
+from wordlelib.runs import log_of, write_json
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_a_kept_run_has_what_the_tables_need_and_neither_weights_nor_rows(tmp_pa
     rounds = ("02_sft/corrections/round_1/log.jsonl", "02_sft/corrections/round_1/mistakes.jsonl")
     for name in ("02_sft/model/model.safetensors", "02_sft/log.jsonl", "02_sft/figures/loss.svg", *rounds):
         (run / name).parent.mkdir(parents=True, exist_ok=True)
-        (run / name).write_text("{}")
+        (run / name).write_text('{"step": 1}\n')
     (run / "02_sft" / "figures" / "loss.html").write_text("{}")
     make_data(run)
     (run / "01_data_synthesis" / "traces.csv").write_text("crane\n")
@@ -166,9 +166,11 @@ def test_a_kept_run_has_what_the_tables_need_and_neither_weights_nor_rows(tmp_pa
     (tmp_path / "reference" / "mine" / "old.json").write_text("{}")
     kept = keep_run(run, tmp_path / "reference")
     names = {path.relative_to(kept).as_posix() for path in kept.glob("**/*") if path.is_file()}
-    assert {"02_sft/log.jsonl", "02_sft/figures/loss.svg", "01_data_synthesis/card.json"} <= names
+    assert {"02_sft/log.jsonl.gz", "02_sft/figures/loss.svg", "01_data_synthesis/card.json"} <= names
     assert not names & {"02_sft/model/model.safetensors", "01_data_synthesis/sft.jsonl", "old.json"}
-    assert "02_sft/figures/loss.html" not in names and set(rounds) & names == {rounds[0]}
+    assert "02_sft/figures/loss.html" not in names
+    assert [name for name in names if "corrections" in name] == [f"{rounds[0]}.gz"]
+    assert log_of(kept / "02_sft") == log_of(run / "02_sft") == [{"step": 1}]
     before, after = (table_rows(markdown([folder]), "All secrets")["grpo"] for folder in (run, kept))
     assert {**after, "folder": ""} == {**before, "folder": ""}
     assert read_games(kept / "04_eval" / "games.jsonl.gz") == read_games(run / "04_eval" / "games.jsonl")
@@ -177,6 +179,9 @@ def test_a_kept_run_has_what_the_tables_need_and_neither_weights_nor_rows(tmp_pa
     (again := tmp_path / "again").mkdir()
     packed = keep_run(kept, again) / "04_eval" / "games.jsonl.gz"
     assert packed.read_bytes() == (kept / "04_eval" / "games.jsonl.gz").read_bytes()
+    (log := again / "mine" / "02_sft" / "log.jsonl.gz").write_bytes(log.read_bytes()[:-4])
+    with pytest.raises(ValueError, match="not a whole gzip file"):
+        log_of(log.parent)
 
 
 def test_a_kept_notebook_shows_each_figure_as_a_picture_alone(tmp_path):

@@ -4,7 +4,6 @@
 them. The definitions are those of `game` and `evaluate`, which say them one game at a time.
 """
 
-import gzip
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wordlelib.data import iter_jsonl, whole_archive
+from wordlelib.data import iter_jsonl
 from wordlelib.evaluate import CONDITIONS, wilson
 from wordlelib.game import Turn
 from wordlelib.inference import Comparison, compare, mean_interval
 from wordlelib.players import FAILED
+from wordlelib.runs import unpacked
 from wordlelib.solver import Solver, pattern_code, pattern_text
 
 Record = Mapping[str, Any]
@@ -91,7 +91,7 @@ def _tables(path: str | Path) -> Iterator[Any]:
     from pyarrow import json
 
     options = json.ParseOptions(explicit_schema=_schema(), unexpected_field_behavior="ignore")
-    with whole_archive(path), gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as file:
+    with unpacked(path) as file:
         while block := file.read(BLOCK):
             block += file.readline()
             try:

@@ -6,16 +6,14 @@ and, written last, `card.json`.
 """
 
 import csv
-import gzip
 import hashlib
 import json
 import random
 import tempfile
-import zlib
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from functools import lru_cache, singledispatch
 from itertools import chain, compress, groupby, islice
 from pathlib import Path
@@ -30,7 +28,16 @@ from wordlelib.misses import MOST_LEFT, misses
 from wordlelib.processes import each_done, processors
 from wordlelib.prompts import completion, messages, taught_row
 from wordlelib.rules import Rules, rules_for
-from wordlelib.runs import Run, finished_stage, project_path, read_json, read_yaml, replacing, write_json
+from wordlelib.runs import (
+    Run,
+    finished_stage,
+    project_path,
+    read_json,
+    read_yaml,
+    replacing,
+    unpacked,
+    write_json,
+)
 from wordlelib.solver import Solver, solver_for
 from wordlelib.teachers import FEW, MIX, make_states, solver_turn, ties_from, traces
 from wordlelib.words import Split, Words, load_words, require_disjoint, sample_words, split_secrets, without
@@ -111,18 +118,9 @@ def read_jsonl(path: str | Path) -> list[Row]:
 
 def iter_jsonl(path: str | Path) -> Iterator[Row]:
     """The rows of `read_jsonl` one by one, for files larger than memory; same errors."""
-    with whole_archive(path), gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as lines:
+    with unpacked(path) as lines:
         for number, line in enumerate(lines, 1):
             yield parse_line(line, f"{path}, line {number}")
-
-
-@contextmanager
-def whole_archive(path: str | Path) -> Iterator[None]:
-    """Turn the errors of a damaged gzip file into a ValueError that names it."""
-    try:
-        yield
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path}: not a whole gzip file ({error})") from None
 
 
 def parse_line(line: bytes, where: str) -> Row:

@@ -36,7 +36,7 @@ from wordlelib.players import solver_player
 from wordlelib.prompts import rejected_words
 from wordlelib.report import SPLITS, UNTRAINED
 from wordlelib.rules import Rules, require_wordle
-from wordlelib.runs import read_json, read_log, shown_path
+from wordlelib.runs import log_of, read_json, shown_path
 from wordlelib.solver import POLICIES, Solver, solver_for
 from wordlelib.words import load_words
 
@@ -583,9 +583,8 @@ def training(found: Findings) -> Section | None:
     for run in found.runs:
         lines = bounds(run)
         for stage, draw in (("02_sft", plots.validation_wins), ("03_grpo", plots.refreshed_wins)):
-            path = run.folder / stage / "log.jsonl"
-            if path.is_file():
-                figures[f"{found.names[run.folder]}_{stage}_wins"] = draw(read_log(path), lines)
+            if rows := log_of(run.folder / stage):
+                figures[f"{found.names[run.folder]}_{stage}_wins"] = draw(rows, lines)
     text = (
         "Games won while training. The dashed lines are a player that draws any consistent word, the floor "
         "of whatever heeds its feedback, and best possible play or, where that is not known, the greedy "

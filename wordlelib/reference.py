@@ -28,19 +28,20 @@ and a test fails when the two disagree.
 """
 NOTEBOOKS = "[!.]*/*.ipynb"  # Jupyter saves copies of those that are opened in a folder with a dot
 KEPT = (
-    *(NOTEBOOKS, "*/*.yaml", "*/*.json", "*/*.csv*", "*/log.jsonl", "*/games.jsonl*"),
-    *("*/control/log.jsonl", "*/corrections/*/log.jsonl", "*/figures/*.svg"),
+    *(NOTEBOOKS, "*/*.yaml", "*/*.json", "*/*.csv*", "*/log.jsonl*", "*/games.jsonl*"),
+    *("*/control/log.jsonl*", "*/corrections/*/log.jsonl*", "*/figures/*.svg"),
 )
 KEPT_OF_TRIALS = ("config.yaml", "environment.json", "metrics.json", "status.json")
-KEPT_OF_COMPARED = ("card.json", "log.jsonl", "games.jsonl*")
+KEPT_OF_COMPARED = ("card.json", "log.jsonl*", "games.jsonl*")
+PACKED = ("games.jsonl", "traces.csv", "log.jsonl")  # what a model wrote and numbers by step: a fifth or less
 
 
 def keep_run(run: str | Path, reference: str | Path) -> Path:
     """Copy what is evidence of a finished run to `<reference>/<its name>`, and return that folder.
 
-    Kept: executed notebooks, configs, environments, metrics, logs, the data card, traces and games (both
-    gzipped), and figures as SVG. Left out: weights, checkpoints, training rows, the plotting library, and
-    in the notebooks what it would draw from, three fifths of their size. A kept run of the same name is
+    Kept: executed notebooks, configs, environments, metrics, the data card, logs, traces and games (these
+    three gzipped), and figures as SVG. Left out: weights, checkpoints, training rows, the plotting library,
+    and in the notebooks what it would draw from, three fifths of their size. A kept run of the same name is
     replaced. Raises ValueError unless every notebook ran to its end.
     """
     source = read_run(run).folder
@@ -49,7 +50,7 @@ def keep_run(run: str | Path, reference: str | Path) -> Path:
     target = Path(reference) / source.name
     with replacing_folder(target) as temporary:
         _copy(source, KEPT, temporary)
-        _pack_games(temporary)
+        _pack(temporary)
         _still_figures(temporary)
     return target
 
@@ -65,21 +66,21 @@ def _still_figures(run: Path) -> None:
         write_json(path, notebook)
 
 
-def _pack_games(run: Path) -> None:
-    """Compress the games of an evaluation and of the teacher: text of a model shrinks to a tenth."""
-    for games in (*run.glob("*/games.jsonl"), *run.glob("*/traces.csv")):
-        packed = gzip.compress(games.read_bytes(), mtime=0)  # no time in it: the same games, the same file
-        games.with_name(f"{games.name}.gz").write_bytes(packed)
-        games.unlink()
+def _pack(run: Path) -> None:
+    """Compress the large files of text."""
+    for path in (path for name in PACKED for path in sorted(run.rglob(name))):
+        packed = gzip.compress(path.read_bytes(), mtime=0)  # no time in it: the same content, the same file
+        path.with_name(f"{path.name}.gz").write_bytes(packed)
+        path.unlink()
 
 
 def keep_sweep(sweep: str | Path, reference: str | Path) -> Path:
     """Copy what is evidence of a sweep to `<reference>/<its name>`, and return that folder.
 
     Kept: its file, table and figures (as SVG), and the configs, environments, metrics and statuses of its
-    trials, failed ones included; and data cards, logs and games (gzipped) where a row is the reference of the
-    others. Notebooks and all else of a trial are kept by `keep_run` on the trial.
-    A kept sweep of the same name is replaced. Raises ValueError for one of which no trial is done.
+    trials, failed ones included; and data cards, logs and games (both gzipped) where a row is the reference
+    of the others. Notebooks and all else of a trial are kept by `keep_run` on the trial. A kept
+    sweep of the same name is replaced. Raises ValueError for one of which no trial is done.
     """
     source = Path(sweep).resolve()
     sweep_results.best_trial(source)
@@ -89,8 +90,7 @@ def keep_sweep(sweep: str | Path, reference: str | Path) -> Path:
     target = Path(reference) / source.name
     with replacing_folder(target) as temporary:
         _copy(source, ("sweep.yaml", sweep_results.TABLE, "figures/*.svg", *patterns), temporary)
-        for trial in temporary.iterdir():
-            _pack_games(trial)
+        _pack(temporary)
     return target
 
 

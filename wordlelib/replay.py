@@ -4,7 +4,6 @@ Games are read lazily: one pass notes where each begins and what the filters nee
 again when it is shown.
 """
 
-import gzip
 import json
 import math
 import shutil
@@ -94,7 +93,7 @@ def _seekable(path: Path) -> Any:
     if path.suffix != ".gz":
         return open(path, "rb")
     unpacked = tempfile.TemporaryFile()  # noqa: SIM115  (open as long as the games are)
-    with data.whole_archive(path), gzip.open(path) as packed:
+    with runs.unpacked(path) as packed:
         shutil.copyfileobj(packed, unpacked)
     unpacked.seek(0)
     return unpacked

@@ -7,6 +7,7 @@ by `kill -9`, still says `running` and is never read as finished.
 """
 
 import ast
+import gzip
 import json
 import math
 import os
@@ -15,13 +16,14 @@ import shutil
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, BinaryIO
 
 from wordlelib import params
 from wordlelib.processes import processors
@@ -241,10 +243,12 @@ def finished_input(run: str | Path, stage: str) -> Path:
 
 
 def read_log(path: str | Path) -> list[dict[str, Any]]:
-    """The rows of a `log.jsonl`; a last line cut short by a kill is left out."""
+    """The rows of a `log.jsonl`, gzipped or not; a last line cut short by a kill is left out."""
     path = Path(path)
+    with unpacked(path) as file:
+        text = file.read().decode("utf-8")
     rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(keepends=True), 1):
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
         if not line.endswith("\n"):
             break
         try:
@@ -254,10 +258,29 @@ def read_log(path: str | Path) -> list[dict[str, Any]]:
     return rows
 
 
+@contextmanager
+def unpacked(path: str | Path) -> Iterator[BinaryIO]:
+    """A file to read bytes from, of one that is gzipped (`.gz`) its content.
+
+    Raises ValueError as `whole_archive` does.
+    """
+    with whole_archive(path), gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as file:
+        yield file
+
+
+@contextmanager
+def whole_archive(path: str | Path) -> Iterator[None]:
+    """Turn the errors of a damaged gzip file into a ValueError that names it."""
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path}: not a whole gzip file ({error})") from None
+
+
 def log_of(stage: str | Path) -> list[dict[str, Any]]:
-    """The rows of a stage's `log.jsonl`, none where there is none."""
-    path = Path(stage) / "log.jsonl"
-    return read_log(path) if path.is_file() else []
+    """The rows of a stage's `log.jsonl`, or of the gzipped one of a kept run; none where there is none."""
+    paths = (Path(stage) / name for name in ("log.jsonl", "log.jsonl.gz"))
+    return next((read_log(path) for path in paths if path.is_file()), [])
 
 
 def environment_of(stage: str | Path) -> dict[str, Any]:
