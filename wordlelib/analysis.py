@@ -441,11 +441,11 @@ def _bits_gained(games: Games, solver: Solver) -> np.ndarray:
     return gained
 
 
-def sample(games: Games, n: int = SAMPLE, seed: int = 0) -> Games:
-    """At most `n` of the games, drawn without replacement by `seed`, in their order."""
+def sample(games: Games, n: int = SAMPLE) -> Games:
+    """At most `n` of the games, always the same ones, in their order."""
     if len(games.secret) <= n:
         return games
-    return games.take(np.sort(np.random.default_rng(seed).choice(len(games.secret), n, replace=False)))
+    return games.take(np.sort(np.random.default_rng(0).choice(len(games.secret), n, replace=False)))
 
 
 def regret(games: Games, solver: Solver) -> np.ndarray:
@@ -596,11 +596,11 @@ def mean_by_turn(values: np.ndarray) -> list[float | None]:
     ]
 
 
-def openers(games: Games, n: int = 3) -> list[tuple[str | None, float]]:
-    """The `n` most frequent first guesses of the player (None: no guess) with their shares of the games."""
+def openers(games: Games) -> list[tuple[str | None, float]]:
+    """The three most frequent first guesses of the player (None: no guess) with their shares of the games."""
     first = games.taken.argmax(axis=1)
     begun = games.taken.any(axis=1)
-    words = Counter(games.guess[np.arange(len(first)), first][begun].tolist()).most_common(n)
+    words = Counter(games.guess[np.arange(len(first)), first][begun].tolist()).most_common(3)
     return [
         (None if word < 0 else games.words[word], count / max(int(begun.sum()), 1)) for word, count in words
     ]

@@ -103,13 +103,13 @@ def turn_row(turn: Record, length: int, hidden: bool = False) -> str:
     return tiles_html(None if hidden else turn["guess"], turn["feedback"], length) + said
 
 
-def board_html(record: Record, step: int | None = None, turns: int = 6, hidden: bool = False) -> str:
-    """The board of a game after `step` turns (all of them by default), unused rows empty.
+def board_html(record: Record, turns: int = 6, hidden: bool = False) -> str:
+    """The board of a game with its turns so far, unused rows empty.
 
     record: a game record, or anything with its `secret` and `turns`. hidden: marks without letters.
     """
     length = len(record["secret"])
-    rows = [turn_row(turn, length, hidden) for turn in record["turns"][:step]]
+    rows = [turn_row(turn, length, hidden) for turn in record["turns"]]
     rows += [blank_row(length)] * (turns - len(rows))
     return f'<div class="board">{"".join(rows)}</div>'
 
@@ -209,19 +209,13 @@ def heading(record: Record) -> str:
     return f"<div><b>{name}</b>: {secret}, {escape(outcome(record))}</div>"
 
 
-def compare_html(
-    records: Mapping[str, Record], step: int | None = None, solver: Solver | None = None, turns: int = 6
-) -> str:
-    """Games of several players side by side (name to record), with the last turn shown in words.
-
-    step: turns to show, all by default; a game that ended before stays as it ended.
-    """
+def compare_html(records: Mapping[str, Record], solver: Solver | None = None, turns: int = 6) -> str:
+    """Games of several players side by side (name to record), with the last turn shown in words."""
     cards = []
     for name, record in records.items():
-        shown = record["turns"][:step]
-        inside = board_html(record, step, turns)
-        if shown:
-            inside += turn_html(record, len(shown) - 1, solver)
+        inside = board_html(record, turns)
+        if record["turns"]:
+            inside += turn_html(record, len(record["turns"]) - 1, solver)
         cards.append(card_html(heading({**record, "player": name}), inside))
     return f'<div class="cards">{"".join(cards)}</div>'
 

@@ -15,6 +15,7 @@ from wordlelib.runs import project_path
 from wordlelib.solver import Solver
 from wordlelib.words import Words, capitals, load_words
 
+SHOWN = 8  # words that fit, in an advice
 YOU, SOLVER, STUDENT = "you", "greedy solver", "embedded student"
 
 
@@ -39,11 +40,11 @@ def refusal(text: str, game: Game) -> str:
     return ""
 
 
-def advice_html(solver: Solver, history: History, shown: int = 8) -> str:
+def advice_html(solver: Solver, history: History) -> str:
     """The solver's advice: how many words fit, some of them, and the best guess with its bits."""
     words = solver.consistent_words(history)
     best, bits = solver.best_guess(history)
-    some = ", ".join(capitals(word) for word in words[:shown]) + (", …" if len(words) > shown else "")
+    some = ", ".join(capitals(word) for word in words[:SHOWN]) + (", …" if len(words) > SHOWN else "")
     fit = f"{len(words):,} words fit" if len(words) != 1 else "1 word fits"
     return (
         f"<div>{fit} all feedback: {escape(some)}</div>"

@@ -22,7 +22,7 @@ DIFFERENCE = params.BEFORE["05_analysis"]["difference"] / 100
 Z_ALPHA, Z_POWER = 1.959964, 0.841621
 
 
-def mean_interval(values: Iterable[int], draws: int = DRAWS, seed: int = 0) -> tuple[float, float] | None:
+def mean_interval(values: Iterable[int], draws: int = DRAWS) -> tuple[float, float] | None:
     """95% percentile bootstrap interval of the mean of whole numbers; None without any.
 
     Drawing n values with replacement is drawing how often each distinct value comes: one multinomial draw
@@ -33,7 +33,7 @@ def mean_interval(values: Iterable[int], draws: int = DRAWS, seed: int = 0) -> t
     n = counts.sum()
     if not n:
         return None
-    drawn = np.random.default_rng(seed).multinomial(n, counts / n, size=draws)
+    drawn = np.random.default_rng(0).multinomial(n, counts / n, size=draws)
     low, high = np.quantile(drawn @ distinct / n, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 

@@ -24,6 +24,7 @@ PLAYERS = ("sft", "sft_continued", "grpo")
 PLAYED = ("games", "win_rate", "mean_guesses_loss7", "nonword_share")
 TRAINED = {"02_sft": ("final_loss", "steps"), "03_grpo": ("final_reward", "steps", "tokens_per_s")}
 WITH_MODEL = ("02_sft", "03_grpo", "04_eval")  # stages that load a model, on a GPU where there is one
+DRAWS = 2000  # resamples of a bootstrap over trials
 SIGNAL = ("frac_reward_zero_std", "top_guess_share")  # of a GRPO log: the mean of its last quarter
 
 Row = dict[str, Any]
@@ -178,7 +179,7 @@ def best(rows: Sequence[Row], metric: str) -> Row:
     return max(measured(rows, metric), key=rank)
 
 
-def effects(rows: Sequence[Row], metric: str, draws: int = 2000) -> list[Row]:
+def effects(rows: Sequence[Row], metric: str) -> list[Row]:
     """What each setting changes: the mean of the metric at each value less that at its first value.
 
     A number with more than four values is cut at its median: upper against lower half. The 95% interval is
@@ -193,7 +194,7 @@ def effects(rows: Sequence[Row], metric: str, draws: int = 2000) -> list[Row]:
         (against, base), *others = _levels(rows, setting).items()
         for value, level in others:
             means = [sum(row[metric] for row in side) / len(side) for side in (level, base)]
-            low, high, kind = _interval(level, base, metric, draws)
+            low, high, kind = _interval(level, base, metric)
             row = {"setting": setting, "value": value, "against": against, "difference": means[0] - means[1]}
             row |= {"low": low, "high": high, "trials": len(level) + len(base), "interval": kind}
             found.append(row)
@@ -214,13 +215,11 @@ def _levels(rows: Sequence[Row], setting: str) -> dict[str, list[Row]]:
     return {str(value): [row for row in rows if row[setting] == value] for value in ordered}
 
 
-def _interval(
-    level: list[Row], base: list[Row], metric: str, draws: int
-) -> tuple[float | None, float | None, str]:
+def _interval(level: list[Row], base: list[Row], metric: str) -> tuple[float | None, float | None, str]:
     if min(len(level), len(base)) >= 3:
         rng = np.random.default_rng(0)
         means = [
-            rng.choice([row[metric] for row in side], (draws, len(side))).mean(axis=1)
+            rng.choice([row[metric] for row in side], (DRAWS, len(side))).mean(axis=1)
             for side in (level, base)
         ]
         low, high = np.quantile(means[0] - means[1], [0.025, 0.975])

@@ -20,6 +20,7 @@ SIGNALS: dict[str, tuple[tuple[str, ...], str]] = {
     "groups without spread": (("frac_reward_zero_std",), "{:.1%}"),
     "memory, GiB": (("memory_gib",), "{:.2f}"),
 }
+LOOK = 2.0  # seconds between two looks at a log that is followed as text
 POINTS = 400  # of a curve; more would not be seen
 WIDTH, HEIGHT = 320, 90
 
@@ -163,7 +164,7 @@ def text(watched: Watched, rows: Sequence[Row]) -> str:
     return "\n".join([watched.heading(), line(rows), *(["samples of completions:", *shown] if shown else [])])
 
 
-def follow(run: str | Path, seconds: float = 2.0) -> None:
+def follow(run: str | Path) -> None:
     """Print a line whenever the training of a run has logged something, until it ends; Ctrl-C stops."""
     watched = Watched(run)
     said = ""
@@ -176,7 +177,7 @@ def follow(run: str | Path, seconds: float = 2.0) -> None:
         if watched.ended:
             print(text(watched, rows), flush=True)
             return
-        time.sleep(seconds)
+        time.sleep(LOOK)
 
 
 def html(watched: Watched, rows: Sequence[Row]) -> str:
