@@ -151,7 +151,7 @@ def test_traces_and_games_come_back_whole(tmp_path):
     small = data.game_words(sample=40)
     games = list(traces(Solver(small, rules_for(small)), small.answers))
     path, again = tmp_path / "traces.csv", tmp_path / "again.csv"
-    data._write_traces(path, games)
+    data.write_traces(path, games)
     formats.convert(path, tmp_path / "turns.parquet", "turns")
     formats.convert(tmp_path / "turns.parquet", again, "traces")
     assert again.read_bytes() == path.read_bytes()
@@ -160,7 +160,7 @@ def test_traces_and_games_come_back_whole(tmp_path):
     assert [game(r) for r in read(packed)[0]] == [game(r) for r in read(path)[0]]
     (tmp_path / "words").mkdir()
     for number, part in enumerate((games[:1], games[1:])):
-        data._write_traces(tmp_path / "words" / f"{number}.csv", part)
+        data.write_traces(tmp_path / "words" / f"{number}.csv", part)
     assert [game(r) for r in read(tmp_path / "words")[0]] == [game(r) for r in read(path)[0]]
     data.write_jsonl(tmp_path / "games.jsonl", games)
     assert [game(r) for r in read(tmp_path / "games.jsonl")[0]] == [game(r) for r in read(path)[0]]

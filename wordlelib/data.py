@@ -17,7 +17,7 @@ from contextlib import ExitStack, closing
 from functools import lru_cache, singledispatch
 from itertools import chain, compress, groupby, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
@@ -141,13 +141,23 @@ def write_jsonl(path: str | Path, rows: Iterable[Row]) -> None:
         file.writelines(json.dumps(row, allow_nan=False) + "\n" for row in rows)
 
 
-def _write_traces(path: Path, games: list[Row]) -> None:
+def write_traces(path: Path, games: Iterable[Row]) -> None:
+    """Write games (secret, turns, won, n_guesses) as CSV, one row a turn, the whole file or nothing."""
     with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, TRACE_COLUMNS, extrasaction="ignore", lineterminator="\n")
+        table = trace_table(file)
         table.writeheader()
         for number, game in enumerate(games, 1):
-            for place, turn in enumerate(game["turns"], 1):
-                table.writerow({**game, **turn, "game": number, "turn": place})
+            table.writerows(trace_rows(number, game))
+
+
+def trace_table(file: TextIO) -> csv.DictWriter:
+    """What writes rows of TRACE_COLUMNS to an open file."""
+    return csv.DictWriter(file, TRACE_COLUMNS, extrasaction="ignore", lineterminator="\n")
+
+
+def trace_rows(number: int, game: Row) -> Iterator[Row]:
+    """The rows of one game by TRACE_COLUMNS, and what else a turn holds."""
+    return ({**game, **turn, "game": number, "turn": place} for place, turn in enumerate(game["turns"], 1))
 
 
 def game_words(
@@ -506,7 +516,7 @@ def build(
     else:
         solver = _solver(named, rules, solver_guess)
         games = list(traces(solver, of_sft, seed, candidates, guess_place))
-    _write_traces(folder / "traces.csv", games)
+    write_traces(folder / "traces.csv", games)
     card = {
         "rules": rules.to_dict(),
         "digest": rules.digest,

@@ -6,7 +6,6 @@ counted, none is repaired. Rows stream: memory does not grow with the file. Many
 process for each processor, each row by itself; then repeats are looked for and all is counted in order.
 """
 
-import csv
 import json
 import os
 import re
@@ -20,8 +19,8 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from wordlelib.containers import BATCH, Bad, Block, Lines, read_blocks, read_rows, rows_of, write_rows
-from wordlelib.data import TRACE_COLUMNS, Chat, Data, Row, Taught
-from wordlelib.game import History, Turn, encode_history
+from wordlelib.data import TRACE_COLUMNS, Chat, Data, Row, Taught, trace_rows, trace_table, write_traces
+from wordlelib.game import History, Turn, encode_history, is_win
 from wordlelib.notations import (
     LINE,
     as_word,
@@ -49,7 +48,7 @@ from wordlelib.records import (
     told,
 )
 from wordlelib.rules import Rules, require_wordle, rules_for
-from wordlelib.runs import Run, project_path, replacing, replacing_folder
+from wordlelib.runs import Run, project_path, replacing_folder
 from wordlelib.selection import by_word, write_words
 from wordlelib.words import Split, Words, capitals, load_words
 
@@ -523,8 +522,12 @@ def written(record: Record, form: str, words: Words, rules: Rules) -> Row:
     if form == "sft":
         return _sft_row(record, rules)
     if form in ("turns", "traces"):
-        turns = [turn._asdict() for turn in game_turns(record, words, rules)]
-        return {"word": record.secret, "turns": turns}
+        turns = game_turns(record, words, rules)
+        row = {"word": record.secret, "turns": [turn._asdict() for turn in turns]}
+        if form == "turns":
+            return row
+        won = bool(turns) and is_win(turns[-1], record.secret)
+        return {"secret": record.secret, "won": won, "n_guesses": len(turns), "turns": row["turns"]}
     if form == "predibase":
         return {
             "prompt": _as_chatml(record, rules),
@@ -602,36 +605,18 @@ def _columns(form: str) -> dict[str, str]:
     return FORMS[form] | (dict.fromkeys(("secret", "history"), "text") if form in SILENT else {})
 
 
-def _trace_rows(number: int, game: Row, rules: Rules) -> Iterator[Row]:
-    turns = game["turns"]
-    won = bool(turns) and turns[-1]["feedback"] == "G" * rules.length
-    about = {"game": number, "secret": game["word"], "won": won, "n_guesses": len(turns)}
-    return ({**about, **turn, "turn": place} for place, turn in enumerate(turns, 1))
-
-
-def _write_traces(path: Path, games: Iterable[Row], rules: Rules) -> None:
-    with (
-        replacing(path) as temporary,
-        open(temporary, "w", encoding="utf-8", newline="") as file,
-    ):
-        table = csv.DictWriter(file, TRACE_COLUMNS, lineterminator="\n")
-        table.writeheader()
-        for number, game in enumerate(games, 1):
-            table.writerows(_trace_rows(number, game, rules))
-
-
-def _write_words(folder: Path, games: Iterable[Row], rules: Rules) -> None:
+def _write_words(folder: Path, games: Iterable[Row]) -> None:
     """One file a word, as `<word>.csv`: its games, wherever they stand in the source."""
     written: Counter[str] = Counter()
     with replacing_folder(folder) as temporary:
         for game in games:
-            written[game["word"]] += 1
-            number = written[game["word"]]
-            with open(temporary / f"{game['word']}.csv", "a", encoding="utf-8", newline="") as file:
-                table = csv.DictWriter(file, TRACE_COLUMNS, lineterminator="\n")
+            written[game["secret"]] += 1
+            number = written[game["secret"]]
+            with open(temporary / f"{game['secret']}.csv", "a", encoding="utf-8", newline="") as file:
+                table = trace_table(file)
                 if number == 1:
                     table.writeheader()
-                table.writerows(_trace_rows(number, game, rules))
+                table.writerows(trace_rows(number, game))
 
 
 def _require_writable(target: Path, form: str) -> None:
@@ -714,7 +699,7 @@ def convert(
     if target is None:
         report.made = sum(1 for _ in kept)
     else:
-        _write(made(kept, form, words, rules, report), target, form, rules)
+        _write(made(kept, form, words, rules, report), target, form)
     if summary and (report.made or report.words):
         write_words(Path(summary), report, "train" if data else "")
     if target and not report.made:
@@ -723,7 +708,7 @@ def convert(
     return report
 
 
-def _write(rows: Iterator[Row], target: Path, form: str, rules: Rules) -> None:
+def _write(rows: Iterator[Row], target: Path, form: str) -> None:
     """Write the rows; nothing where there are none."""
     if (first := next(rows, None)) is None:
         return
@@ -731,9 +716,9 @@ def _write(rows: Iterator[Row], target: Path, form: str, rules: Rules) -> None:
     if form != "traces":
         write_rows(target, rows, _columns(form))
     elif target.suffix:
-        _write_traces(target, rows, rules)
+        write_traces(target, rows)
     else:
-        _write_words(target, rows, rules)
+        _write_words(target, rows)
 
 
 def teach(run: Run, words: Words, rules: Rules, split: Split) -> Taught:
