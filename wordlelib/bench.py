@@ -414,7 +414,7 @@ def _import(modules: Sequence[str], name: str) -> Row:
 
 
 def rows() -> Iterator[Row]:
-    """The rows of the table, each as soon as it is measured.
+    """The rows of the table, each as soon as it is measured: see `row`.
 
     Raises ValueError when a fast path gives another result than it must.
     """
@@ -433,11 +433,6 @@ def rows() -> Iterator[Row]:
     names = {path.stem for path in Path(__file__).parent.glob("[a-z]*.py")} - HEAVY_MODULES
     light = [f"wordlelib.{name}" for name in sorted(names)]
     yield _import(light, f"import of {len(light)} modules that need no torch")
-
-
-def run() -> list[Row]:
-    """Measure everything: dictionaries with name, measured, unit, mark, ok, reference, ratio, note."""
-    return list(rows())
 
 
 def main() -> None:

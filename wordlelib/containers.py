@@ -6,7 +6,6 @@ A row that cannot be read is a `Bad` in its place; damage of a whole file is an 
 import csv
 import gzip
 import json
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from wordlelib.data import Row, write_jsonl
+from wordlelib.data import Row, whole_archive, write_jsonl
 from wordlelib.game import Turn
 from wordlelib.runs import replacing, replacing_folder
 
@@ -188,9 +187,8 @@ def _blocks(path: Path) -> Iterator[Block]:
 def _readable(path: Path) -> Iterator[None]:
     """Damage of a whole file as one sentence."""
     try:
-        yield
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path}: not a whole gzip file ({error})") from None
+        with whole_archive(path):
+            yield
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not a UTF-8 text file ({error.reason})") from None
     except Exception as error:

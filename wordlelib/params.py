@@ -557,20 +557,10 @@ def _check_together(stage: str, values: dict[str, Any]) -> None:
 
 
 def _check_board(stage: str, values: dict[str, Any]) -> None:
-    texts = {
-        "answers_file": "",
-        "allowed_file": "",
-        "lexicon": "full",
-        "history": "fresh",
-        "teacher": "solver",
-    }
-    for name, value in {
-        **texts,
-        "solver_guess": "information",
-        "ties": "rarest",
-        "hard_mode": False,
-        "rejecting": 0.0,
-    }.items():
+    needed = {"answers_file": "", "allowed_file": "", "lexicon": "full", "history": "fresh"}
+    needed |= {"teacher": "solver", "solver_guess": "information", "ties": "rarest"}
+    needed |= {"hard_mode": False, "rejecting": 0.0}
+    for name, value in needed.items():
         if values[name] != value:
             raise ValueError(
                 f"{stage}: {name} is of Wordle, and the game is {values['game']}: use {name} {value!r}"

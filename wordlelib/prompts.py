@@ -225,10 +225,6 @@ def _knowledge_lines(known: Knowledge, renderer: str = "words") -> list[str]:
     return [f"{name}: {line}" for name, line in lines.items() if line]
 
 
-def _numbers(places: Iterable[int]) -> str:
-    return " ".join(map(str, places))
-
-
 def _in_places(letters: str, places: Iterable[int], length: int) -> str:
     """`A in 134`; where places have two digits, with spaces between them."""
     return f"{letters} in {('' if length < 10 else ' ').join(map(str, places))}"
@@ -236,7 +232,7 @@ def _in_places(letters: str, places: Iterable[int], length: int) -> str:
 
 def _barred_places(known: Knowledge, letter: str) -> str:
     places = known.present[letter]
-    return f"{capitals(letter)} (not {_numbers(places)})" if places else capitals(letter)
+    return f"{capitals(letter)} (not {' '.join(map(str, places))})" if places else capitals(letter)
 
 
 def _open_places(known: Knowledge, letter: str) -> str:
