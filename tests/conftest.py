@@ -18,7 +18,7 @@ import yaml
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from wordlelib import params, recipes, runs
+from wordlelib import params, recipes, runs, sweep_results
 from wordlelib.evaluate import play_games
 from wordlelib.game import Turn, score
 from wordlelib.players import solver_player
@@ -137,6 +137,31 @@ def took_a_card_each(trials: Iterable[Path], cards: Iterable[str]) -> None:
         print(*(f"{name} {record[name]}" for name in ("gpu_visible", "started", "ended")))
     assert sorted(record["gpu_visible"] for record in records) == sorted(cards)
     assert max(record["started"] for record in records) < min(record["ended"] for record in records)
+
+
+def wait_for(what: Callable[[], object], seconds: float = 150) -> object:
+    """What `what` gives as soon as it gives something; AssertionError when it does not in time."""
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs, by /proc; one that has ended and waits for its parent does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def write_sweep_table(folder: Path, rows: list[dict]) -> Path:
+    """Write the table of a sweep into its folder, and return that."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [",".join(rows[0])] + [",".join(map(str, row.values())) for row in rows]
+    (folder / sweep_results.TABLE).write_text("\n".join(lines) + "\n")
+    return folder
 
 
 INPUTS = {stage: params.INPUTS.get(stage, ()) for stage in ("01_data_synthesis", "02_sft", "03_grpo")}

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from conftest import LOSS, NAMES, ROOT, RULES, game
+from conftest import LOSS, NAMES, ROOT, RULES, game, write_sweep_table
 
 from wordlelib import ablations, inference, page, reference, report, runs, sweep_results, trials
 from wordlelib.__main__ import main
@@ -47,12 +47,6 @@ def row(name, preset="ours", seed=0, status="done", **more):
     return columns | {"minutes": 2.0, "model_minutes": 1.5, "reference": "", **more}
 
 
-def write_table(folder, rows):
-    lines = [",".join(rows[0])] + [",".join(map(str, own.values())) for own in rows]
-    (folder / sweep_results.TABLE).write_text("\n".join(lines) + "\n")
-    return folder
-
-
 @pytest.fixture
 def swept(tmp_path):
     """A reference that wins all games, a preset that wins none with two seeds, one that wins all but one,
@@ -69,7 +63,7 @@ def swept(tmp_path):
     spread = {"grpo/all/win_rate": 0.5, "03_grpo/frac_reward_zero_std": 0.75}
     rows = [row("ours", reference="yes"), row("ours-1", seed=1, reference="yes"), row("bad", "binary")]
     rows += [row("bad-1", "binary", 1), row("close", "prime"), row("lost", "predibase", status="failed")]
-    return write_table(folder, [own | spread for own in rows])
+    return write_sweep_table(folder, [own | spread for own in rows])
 
 
 def by_row(section, start):
@@ -122,7 +116,7 @@ def test_a_row_shows_what_it_gave_and_failures_stay(swept):
 def test_one_seed_is_no_claim(swept):
     rows = [own for own in sweep_results.read_table(swept) if own["trial"] != "bad-1"]
     found = ablations.section(
-        write_table(swept, [{k: "" if v is None else v for k, v in own.items()} for own in rows])
+        write_sweep_table(swept, [{k: "" if v is None else v for k, v in own.items()} for own in rows])
     )
     assert (
         "preset binary wins fewer games than the reference with its one seed, which is no claim yet"
@@ -132,7 +126,7 @@ def test_one_seed_is_no_claim(swept):
 
 def test_without_a_reference_there_is_nothing_to_compare(swept):
     rows = [{k: v for k, v in own.items() if k != "reference"} for own in sweep_results.read_table(swept)]
-    assert ablations.section(write_table(swept, rows)) is None
+    assert ablations.section(write_sweep_table(swept, rows)) is None
 
 
 def test_a_reference_that_failed_leaves_the_table_and_no_comparison(swept):
@@ -146,10 +140,10 @@ def test_a_reference_that_failed_leaves_the_table_and_no_comparison(swept):
 def test_trials_may_show_the_game_otherwise_but_not_play_another(swept):
     rows = [row("ours", reference="yes"), row("shown", "prime")]
     trial(swept, "shown", HALF, replace(RULES, renderer="symbols", history="chat", thinking="none"))
-    assert "preset prime, seed 0" in by_row(ablations.section(write_table(swept, rows)), "Against")
+    assert "preset prime, seed 0" in by_row(ablations.section(write_sweep_table(swept, rows)), "Against")
     trial(swept, "other", HALF, replace(RULES, hard_mode=True))
     with pytest.raises(ValueError, match=r"swept/ours and .*swept/other: the rules differ in hard_mode"):
-        ablations.section(write_table(swept, [*rows, row("other", "binary")]))
+        ablations.section(write_sweep_table(swept, [*rows, row("other", "binary")]))
 
 
 def test_the_report_of_a_sweep_shows_it_and_a_kept_sweep_gives_it_again(swept, tmp_path, capsys):

@@ -6,6 +6,7 @@ import sys
 import time
 
 import pytest
+from conftest import alive, wait_for
 
 from wordlelib import bench_gpu, data, models, plan, training
 from wordlelib.__main__ import main
@@ -151,19 +152,7 @@ def test_a_variant_that_takes_too_long_is_killed_with_what_it_started(tmp_path):
     assert python(tmp_path / "a", code, seconds=3.0) == {"failed": "not done after 3 s"}
     assert time.monotonic() - start < 20
     inner = int((tmp_path / "a" / "output.log").read_text())
-    for _ in range(50):
-        if not _alive(inner):
-            break
-        time.sleep(0.1)
-    assert not _alive(inner)
-
-
-def _alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    wait_for(lambda: not alive(inner), 5)
 
 
 def test_defaults_of_unsloth_run_without_our_switches_but_report_nothing(monkeypatch):

@@ -295,7 +295,10 @@ def test_the_parameters_of_a_notebook_are_shown(capsys):
     assert main(["parameters", "2"]) == 2
 
 
-@pytest.mark.parametrize("arguments", [[], ["fly"], ["run"], ["run", "--recipe", "x"]])
+NO_CARD = ["plan", "--recipe", "qwen3-4b", "--gpu-gb", "large"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["fly"], ["run"], ["run", "--recipe", "x"], NO_CARD])
 def test_wrong_use_exits_with_2(arguments):
     done = subprocess.run(
         [sys.executable, "-m", "wordlelib", *arguments], cwd=ROOT, capture_output=True, text=True

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, took_a_card_each, write_tiny_recipe
+from conftest import ROOT, alive, took_a_card_each, wait_for, write_tiny_recipe
 
 from wordlelib import runs, sweep_results, sweeps
 
@@ -98,23 +98,8 @@ while not {} and time.monotonic() < end:
 """
 
 
-def wait_for(what, seconds=150):
-    end = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    return found
-
-
 def kernels(out):
     return [int(path.read_text()) for path in out.glob("max*/02_sft/kernel.txt") if path.read_text()]
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def statuses(out):

@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, write_sweep_table
 
 from wordlelib import plots, sweep_results
 from wordlelib.__main__ import main
@@ -51,16 +51,9 @@ def test_a_number_of_many_values_is_cut_at_its_median():
     assert effect["difference"] == pytest.approx(0.4) and effect["low"] > 0.1
 
 
-def write(folder, rows):
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = [",".join(rows[0])] + [",".join(map(str, row.values())) for row in rows]
-    (folder / sweep_results.TABLE).write_text("\n".join(lines) + "\n")
-    return folder
-
-
 def test_the_report_of_a_sweep_needs_its_table_alone(tmp_path, capsys):
     rows = table({(beta, seed): 0.5 + beta for beta in (0.0, 0.2) for seed in (1, 2)})
-    folder = write(tmp_path / "swept", rows)
+    folder = write_sweep_table(tmp_path / "swept", rows)
     assert main(["report", str(folder)]) == 0
     shown = capsys.readouterr().out
     assert "Best of 4 by grpo/all/win_rate: beta=0.2_seed=1, 0.7." in shown and "+0.200" in shown
@@ -82,7 +75,7 @@ def test_the_page_of_a_sweep_shows_its_table_and_its_best_trial(tmp_path, capsys
     html = (tmp_path / "page" / "report.html").read_text()
     assert "<title>Wordle: grpo-beta</title>" in html and html.count("<figure>") == 2
 
-    swept = write(tmp_path / "swept", table({(0.0, 0): 0.5, (0.2, 0): 0.9}))
+    swept = write_sweep_table(tmp_path / "swept", table({(0.0, 0): 0.5, (0.2, 0): 0.9}))
     shutil.copytree(ROOT / "results" / "reference" / "cpu-demo", swept / "beta=0.2_seed=0")
     assert main(["report", str(swept), "--html"]) == 0
     text = (swept / "report" / "report.md").read_text()
@@ -106,7 +99,7 @@ def test_the_readme_says_of_the_kept_sweep_what_its_table_says():
 
 def test_a_sweep_of_which_nothing_is_done_is_one_sentence(tmp_path, capsys):
     rows = table({(0.0, 1): 0.5})
-    assert main(["report", str(write(tmp_path / "a", [{**rows[0], "status": "failed"}]))]) == 0
+    assert main(["report", str(write_sweep_table(tmp_path / "a", [{**rows[0], "status": "failed"}]))]) == 0
     assert "Nothing to compare: no trial is done" in capsys.readouterr().out
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / sweep_results.TABLE).write_text("trial,status\n")
