@@ -118,16 +118,12 @@ def calibration(found: Mapping[str, Calibration]) -> Any:
     """Are the words that a model lists in its thinking words, possible, distinct, played and complete?"""
     names = ("words", "consistent", "distinct", "guessed", "complete")
     labels = ("are words", "fit the feedback", "named once", "guess is listed", "list is complete")
-    traces = []
-    for number, (player, values) in enumerate(found.items()):
-        shares = {
-            label: getattr(values, name) for name, label in zip(names, labels, strict=True) if values.longest
-        }
-        known = {label: share for label, share in shares.items() if share is not None}
-        bars = plots.bar_trace(list(known), list(known.values()), plots.player_colour(player, number))
-        traces.append({**bars, "name": player})
+    shares = {
+        player: {label: getattr(values, name) for name, label in zip(names, labels, strict=True)}
+        for player, values in found.items()
+    }
     return plots.new_figure(
-        traces,
+        _known_bars(shares),
         "What the thinking states",
         "",
         "share",
@@ -203,15 +199,8 @@ def seeds(found: Mapping[str, Seeds]) -> Any:
 
 def scoring(rates: Mapping[str, Sequence[Rate]]) -> Any:
     """What each scoring rule makes of the same games; player to its `scoring.rates`."""
-    traces = []
-    for number, (player, found) in enumerate(rates.items()):
-        known = [rate for rate in found if rate.value is not None]
-        bars = plots.bar_trace(
-            [rate.rule for rate in known], [rate.value for rate in known], plots.player_colour(player, number)
-        )
-        traces.append({**bars, "name": player})
     return plots.new_figure(
-        traces,
+        _known_bars({player: {rate.rule: rate.value for rate in found} for player, found in rates.items()}),
         "The same games under other scoring rules",
         "",
         "share of games, or mean reward",
@@ -221,6 +210,16 @@ def scoring(rates: Mapping[str, Sequence[Rate]]) -> Any:
         x_axis={"type": "category"},
         y_axis=plots.SHARES,
     )
+
+
+def _known_bars(shares: Mapping[str, Mapping[str, float | None]]) -> list[dict[str, Any]]:
+    """A trace of bars for each player, of the values that are known."""
+    traces = []
+    for number, (player, own) in enumerate(shares.items()):
+        known = {name: value for name, value in own.items() if value is not None}
+        bars = plots.bar_trace(list(known), list(known.values()), plots.player_colour(player, number))
+        traces.append({**bars, "name": player})
+    return traces
 
 
 def _intervals(
