@@ -70,9 +70,10 @@ class Duel:
         self.words, self.rules, self.opponents, self.seed = words, rules, dict(opponents), seed
         self.rng = random.Random(seed)
         self._solvers: dict[bool, Solver] = {}
-        self._begin(secret)
+        self.anew(secret)
 
-    def _begin(self, secret: str = "") -> None:
+    def anew(self, secret: str = "") -> None:
+        """Start a game on this secret, else on one that is drawn."""
         secret = secret or self.rng.choice(self.words.answers)
         self.players = {SOLVER: solver_player(self.solver, "greedy"), **self.opponents}
         self.games = {name: Game(self.words, self.rules, secret) for name in (YOU, *self.players)}
@@ -97,17 +98,13 @@ class Duel:
         """Whether hard mode cannot be switched now, since a game is on."""
         return bool(self.mine.history) and not self.mine.done
 
-    def anew(self) -> None:
-        """Start a game on another secret."""
-        self._begin()
-
     def set_hard(self, hard: bool) -> None:
         """Switch hard mode for everybody: before the first guess, or after the last for the next game."""
         if self.locked:
             return
         self.rules = replace(self.rules, hard_mode=hard)
         if not self.mine.history:
-            self._begin(self.mine.secret)
+            self.anew(self.mine.secret)
 
     def guess(self, text: str) -> bool:
         """Play a typed guess, and a turn of each opponent; False when it is refused (`message` says why)."""
