@@ -15,9 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from wordlelib.data import Row, whole_archive, write_jsonl
+from wordlelib.data import Row, write_jsonl
 from wordlelib.game import Turn
-from wordlelib.runs import replacing, replacing_folder
+from wordlelib.runs import replacing, replacing_folder, whole_archive
 
 LONGEST_ROW = 1 << 20  # bytes of a JSON line, characters of one of CSV; a longer one is no turn of a game
 TOLD = {"turn", "guess", "feedback"}  # columns of a turn, whose game a file's name may say
