@@ -1,5 +1,6 @@
 """Watching a training: torn lines, restarted runs, what is shown, and hostile samples."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -50,6 +51,15 @@ def test_a_torn_last_line_waits_for_its_end(stage):
     assert len(follower.look()) == 3
     append(stage, whole[30:])
     assert [r["step"] for r in follower.look()] == [1, 2, 3, 4] and follower.damaged == 0
+
+
+def test_a_run_that_is_kept_shows_its_packed_log(stage):
+    before = watch.Watched(stage.parent).look()
+    (stage / "log.jsonl.gz").write_bytes(gzip.compress((stage / "log.jsonl").read_bytes()))
+    (stage / "log.jsonl").unlink()
+    set_status(stage, "done")
+    watched = watch.Watched(stage.parent)
+    assert watched.look() == before and len(before) == 3 and watched.ended
 
 
 def test_only_what_is_new_is_read(stage, monkeypatch):

@@ -86,6 +86,8 @@ class Watched:
         self.stage = next((s for s in there if states[s] == "running"), next(iter(there), ""))
         self.state = states.get(self.stage, "absent")
         path = self.run / self.stage / "log.jsonl"
+        if path.with_name(f"{path.name}.gz").is_file():  # of a run that is kept, and grows no more
+            return runs.log_of(path.parent)
         if path != self.follower.path:
             self.follower = Follower(path)
         return self.follower.look() if self.stage else []
