@@ -530,9 +530,9 @@ def test_schedules_end_with_the_preset():
     fixed = rewards.make_schedule("fixed", "ours")
     assert rewards.weights_at(fixed, 0, 10, 0.0) == final
 
-    phase = rewards.make_schedule("phase", "ours")
-    assert rewards.weights_at(phase, 9, 10, 0.89) == form
-    assert rewards.weights_at(phase, 0, 10, 0.9) == final
+    phase = rewards.make_schedule("phase", "ours", threshold=0.8)
+    assert rewards.weights_at(phase, 9, 10, 0.79) == form
+    assert rewards.weights_at(phase, 0, 10, 0.8) == final
 
     linear = rewards.make_schedule("linear", "ours")
     assert rewards.weights_at(linear, 0, 10, 1.0) == form
@@ -542,6 +542,9 @@ def test_schedules_end_with_the_preset():
     assert rewards.weights_at(linear, 10, 10, 0.0) == rewards.weights_at(linear, 20, 10, 0.0) == final
 
 
-def test_an_unknown_schedule_is_named():
+def test_bad_schedules_are_named():
+    """An unknown kind and a threshold that is no share."""
     with pytest.raises(ValueError, match="unknown reward schedule 'cosine'; use one of fixed"):
         rewards.make_schedule("cosine", "ours")
+    with pytest.raises(ValueError, match="threshold of a reward schedule is 90"):
+        rewards.make_schedule("phase", "ours", threshold=90)

@@ -521,7 +521,6 @@ def game_reward(record: dict[str, Any], rules: Rules) -> float:
 
 
 SCHEDULES = ("fixed", "phase", "linear")
-COMPLIANCE = 0.9  # share of well-formed completions at which `phase` switches
 
 
 class Schedule(NamedTuple):
@@ -530,19 +529,23 @@ class Schedule(NamedTuple):
     kind: str
     start: dict[str, float]
     end: dict[str, float]
+    threshold: float
 
 
-def make_schedule(kind: str, preset: str | dict[str, Any]) -> Schedule:
+def make_schedule(kind: str, preset: str | dict[str, Any], threshold: float = 0.9) -> Schedule:
     """A schedule that ends with a preset's weights.
 
     fixed: those throughout. phase: only form and dictionary until format compliance reaches
-    `COMPLIANCE`. linear: from form and dictionary in even steps. Raises ValueError for an unknown kind.
+    `threshold` (share of completions). linear: from form and dictionary in even steps. Raises
+    ValueError for an unknown kind and a threshold outside 0 to 1.
     """
     if kind not in SCHEDULES:
         raise ValueError(f"unknown reward schedule {kind!r}; use one of {', '.join(SCHEDULES)}")
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"the threshold of a reward schedule is {threshold!r}; use a share from 0 to 1")
     end = dict(resolve_preset(preset)["weights"])
     form = {name: w if name in ("format", "dictionary") else 0.0 for name, w in end.items()}
-    return Schedule(kind, end if kind == "fixed" else form, end)
+    return Schedule(kind, end if kind == "fixed" else form, end, threshold)
 
 
 def weights_at(schedule: Schedule, step: int, max_steps: int, compliance: float) -> dict[str, float]:
@@ -552,7 +555,7 @@ def weights_at(schedule: Schedule, step: int, max_steps: int, compliance: float)
     switched, never goes back.
     """
     if schedule.kind == "phase":
-        share = float(compliance >= COMPLIANCE)
+        share = float(compliance >= schedule.threshold)
     else:
         share = min(1.0, step / max(1, max_steps))
     return {name: (1 - share) * schedule.start[name] + share * w for name, w in schedule.end.items()}
