@@ -127,8 +127,8 @@ def check_readme(readme: str | Path, reference: str | Path) -> None:
 def _pages(readme: Path, reference: Path) -> dict[Path, str]:
     """The README with its short table, and the page of full tables beside the runs."""
     groups = _reference_runs(reference)
-    headline = [run for runs in groups for run in runs if run.folder.parent == reference.resolve()]
-    short = report.short(headline) or "No reference run is kept yet."
+    headline = ([run for run in runs if run.folder.parent == reference.resolve()] for runs in groups)
+    short = report.short(filter(None, headline)) or "No reference run is kept yet."
     full = "\n\n".join(report.tables(runs, report.piped, commands=True) for runs in groups)
     pages = {readme: with_part(readme, START, END, short)}
     return pages | ({reference / "README.md": f"{REFERENCE_TITLE}\n{full}\n"} if groups else {})

@@ -93,8 +93,8 @@ def _seekable(path: Path) -> Any:
     if path.suffix != ".gz":
         return open(path, "rb")
     unpacked = tempfile.TemporaryFile()  # noqa: SIM115  (open as long as the games are)
-    with runs.unpacked(path) as packed:
-        shutil.copyfileobj(packed, unpacked)
+    with runs.unpacked(path) as content:
+        shutil.copyfileobj(content, unpacked)
     unpacked.seek(0)
     return unpacked
 

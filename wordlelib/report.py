@@ -58,22 +58,20 @@ def markdown(paths: Iterable[str | Path], difference: float = inference.DIFFEREN
     return tables(read_runs(paths), piped, difference, secrets=True)
 
 
-def short(runs: Iterable[Evaluated]) -> str:
+def short(groups: Iterable[Sequence[Evaluated]]) -> str:
     """One table for the runs of each model under the same rules and on as many secrets, with its paired
     tests, largest game and best student first; what holds for all of them, and what those under the same
-    rules hide, stands once at the end."""
+    rules hide, stands once at the end. groups: the runs under the same rules together."""
     blocks, told, tested = [], {}, False
     by_model: dict[tuple[str, str], list[Evaluated]] = {}
-    by_rules: dict[str, list[Evaluated]] = {}
-    for run in runs:
-        by_model.setdefault((run.rules.digest, _title([run])), []).append(run)
-        by_rules.setdefault(run.rules.digest, []).append(run)
+    for runs in groups:
+        told |= dict.fromkeys(remarks(runs))
+        for run in runs:
+            by_model.setdefault((run.rules.digest, _title([run])), []).append(run)
     for own in sorted(by_model.values(), key=_place):
         tests = [test for run in own for test in _paired_lines(run, SHORT_SPLITS, inference.DIFFERENCE)]
         blocks += [f"**{_title(own)}**", rules_line(own[0].rules), _short_table(own), "\n".join(tests)]
         tested = tested or bool(tests)
-    for own in by_rules.values():
-        told |= dict.fromkeys(remarks(own))
     said = f"{_paired_said(inference.DIFFERENCE)}." if tested else ""
     return "\n\n".join(filter(None, [*blocks, said, "\n".join(told)]))
 
