@@ -158,7 +158,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
         **{"players": ["model", "random_consistent", "greedy"], "model": str(folder)},
         **{"data_from": _game_of(args.run) or (str(card) if card else "shipped"), "max_games": 0},
         # of a model that was trained elsewhere it is not known how long it thinks
-        **{"max_completion_length": 64 if card else 1024, "batch_size": 256},
+        **{"max_completion_length": 96 if card else 1024, "batch_size": 256},
     }
     evaluate_alone(args, values, args.out or runs.project_path("results") / folder.name)
 
