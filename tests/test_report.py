@@ -121,6 +121,13 @@ def test_paired_tests_are_shown_for_each_split_and_the_players_that_played(tmp_p
     assert "Asked is whether wins differ by 2 points or more" in text
 
 
+def test_grpo_is_paired_with_the_control_alone_where_sft_did_not_play(tmp_path, monkeypatch):
+    """The name of the control begins with that of SFT, which must not make a test of SFT's."""
+    monkeypatch.setitem(PLAYED, "sft_continued", PLAYED["sft"])
+    text = markdown([make_run(tmp_path / "run", names=("sft_continued", "grpo"))])
+    assert "grpo against sft_continued in" in text and "against sft in" not in text
+
+
 def test_case_08_the_report_names_the_word_lists(tmp_path):
     """The digest and the hashes of both lists stand above every table."""
     text = markdown([make_run(tmp_path / "run")])

@@ -303,23 +303,24 @@ def _paired_test(run: Evaluated, player: str, other: str, split: str) -> inferen
     """One paired comparison, None where it was not made: of the games, or where they are not kept as the
     metrics say it, without the interval of guesses."""
     prefix = f"{player}/{split}/vs_{other}_"
-    test = {k.removeprefix(prefix): v for k, v in run.metrics.items() if k.startswith(prefix)}
-    if not test:
+    if f"{prefix}wins_gained" not in run.metrics:
         return None
     own, theirs = (_part(run, run.games.get(name), split) for name in (player, other))
     if own is not None and theirs is not None:
         return analysis.paired(own, theirs)
-    gained, lost, games = test["wins_gained"], test["wins_lost"], run.metrics[f"{player}/{split}/games"]
+    names = ("wins_gained", "wins_lost", "wins_p", "guesses_change", "guesses_p")
+    gained, lost, wins_p, change, guesses_p = (run.metrics[prefix + name] for name in names)
+    games = run.metrics[f"{player}/{split}/games"]
     return inference.Comparison(
         games,
         gained,
         lost,
         (gained - lost) / games,
         inference.mean_interval([1] * gained + [-1] * lost + [0] * (games - gained - lost)),
-        test["wins_p"],
-        test["guesses_change"],
+        wins_p,
+        change,
         None,
-        test["guesses_p"],
+        guesses_p,
     )
 
 
