@@ -77,40 +77,47 @@ def test_every_trial_is_compared_with_the_reference_of_its_seed(swept):
     pairs = by_row(found, "Against the reference, p-values by Holm's method over 8 tests")
     assert list(pairs) == [
         "sft, seed 0",
-        "preset binary, seed 0",
-        "preset binary, seed 1",
-        "preset prime, seed 0",
+        "bad, seed 0",
+        "bad, seed 1",
+        "close, seed 0",
     ]
     assert (pairs["sft, seed 0"]["wins"], pairs["sft, seed 0"]["decides"]) == (
         "+0.0% (+0.0% to +0.0%)",
         "nothing",
     )
-    bad = pairs["preset binary, seed 1"]
+    bad = pairs["bad, seed 1"]
     assert (bad["games"], bad["only second won"], bad["decides"]) == (str(n), str(n), "fewer wins")
     exact = inference.holm([1.0, 1.0, *[2 / 2**n] * 4, 1.0, 1.0])[2]
     assert bad["p (wins)"] == report.p_value(exact)
-    close = pairs["preset prime, seed 0"]
+    close = pairs["close, seed 0"]
     assert (close["only second won"], close["decides"]) == ("1", "nothing") and int(close["games needed"]) > n
-    assert (
-        f"preset binary wins fewer games than the reference with each of 2 seeds: {bad['wins']};"
-        in found.text
-    )
-    assert "preset prime against the reference decides nothing" in found.text
+    assert f"bad wins fewer games than the reference with each of 2 seeds: {bad['wins']};" in found.text
+    assert "close against the reference decides nothing" in found.text
     assert "sft, seed 0" in {name for line in found.figures["forest"].data for name in line.y}
 
 
 def test_a_row_shows_what_it_gave_and_failures_stay(swept):
     gave = by_row(ablations.section(swept), "What each row gave")
     assert list(gave)[:3] == ["reference, seed 0", "sft, seed 0", "reference, seed 1"]
-    bad, lost = gave["preset binary, seed 0"], gave["preset predibase, seed 0"]
+    bad, lost = gave["bad, seed 0"], gave["lost, seed 0"]
     assert bad["most frequent guess"] == "slate" and float(bad["its share"].rstrip("%")) > 80
     assert bad["warnings (first step)"] == "zero-spread (step 3; 3 of 10 steps)"
     assert (bad["zero spread"], bad["minutes"], bad["wins"].split()[0]) == ("75.0%", "1.5", "0.0%")
     assert gave["reference, seed 0"]["warnings (first step)"] == "none"
     assert lost["status"] == "failed in 03_grpo: the gradient was NaN" and lost["wins"] == "–"
     where = by_row(ablations.section(swept), "Where")
+    assert [own["changes"] for own in where.values()][:4] == ["–", "–", "preset binary", "preset binary"]
     assert where["bad"]["folder"].endswith("swept/bad")
     assert where["bad"]["command"].startswith("python -m wordlelib run --recipe")
+
+
+def test_a_row_without_a_name_in_its_file_is_named_by_what_it_changes(swept):
+    """Such a trial is named after all of its settings, its seed among them, which a row is not about."""
+    rows = [own for own in sweep_results.read_table(swept) if own["trial"] in ("ours", "bad")]
+    (swept / "bad").rename(swept / "preset=binary_seed=0")
+    named = [own | {"trial": own["trial"].replace("bad", "preset=binary_seed=0")} for own in rows]
+    table = write_sweep_table(swept, [{k: "" if v is None else v for k, v in own.items()} for own in named])
+    assert list(by_row(ablations.section(table), "What each row gave"))[-1] == "preset binary, seed 0"
 
 
 def test_one_seed_is_no_claim(swept):
@@ -118,10 +125,7 @@ def test_one_seed_is_no_claim(swept):
     found = ablations.section(
         write_sweep_table(swept, [{k: "" if v is None else v for k, v in own.items()} for own in rows])
     )
-    assert (
-        "preset binary wins fewer games than the reference with its one seed, which is no claim yet"
-        in found.text
-    )
+    assert "bad wins fewer games than the reference with its one seed, which is no claim yet" in found.text
 
 
 def test_without_a_reference_there_is_nothing_to_compare(swept):
@@ -134,13 +138,13 @@ def test_a_reference_that_failed_leaves_the_table_and_no_comparison(swept):
         runs.mark_failed(swept / name / "04_eval", "no memory")
     found = ablations.section(swept)
     assert not found.figures and "decides" not in found.text
-    assert by_row(found, "What each row gave")["preset binary, seed 0"]["wins"].startswith("0.0%")
+    assert by_row(found, "What each row gave")["bad, seed 0"]["wins"].startswith("0.0%")
 
 
 def test_trials_may_show_the_game_otherwise_but_not_play_another(swept):
     rows = [row("ours", reference="yes"), row("shown", "prime")]
     trial(swept, "shown", HALF, replace(RULES, renderer="symbols", history="chat", thinking="none"))
-    assert "preset prime, seed 0" in by_row(ablations.section(write_sweep_table(swept, rows)), "Against")
+    assert "shown, seed 0" in by_row(ablations.section(write_sweep_table(swept, rows)), "Against")
     trial(swept, "other", HALF, replace(RULES, hard_mode=True))
     with pytest.raises(ValueError, match=r"swept/ours and .*swept/other: the rules differ in hard_mode"):
         ablations.section(write_sweep_table(swept, [*rows, row("other", "binary")]))
@@ -152,7 +156,7 @@ def test_the_report_of_a_sweep_shows_it_and_a_kept_sweep_gives_it_again(swept, t
     assert "## Against the reference: swept" in shown and "forest.html" in shown
     assert "Effect on" not in shown and "setting_effects" not in shown  # one thing is changed at a time
     assert main(["report", "--markdown", str(swept)]) == 0
-    assert "| preset binary, seed 0 | done |" in capsys.readouterr().out
+    assert "| bad, seed 0 | done |" in capsys.readouterr().out
     kept = reference.keep_sweep(swept, tmp_path / "reference")
     names = {path.name for path in (kept / "bad").rglob("*") if path.is_file()}
     assert names == {"config.yaml", "status.json", "metrics.json", "log.jsonl.gz", "games.jsonl.gz"}
@@ -229,7 +233,7 @@ def test_the_kept_table_says_what_the_page_says_and_is_made_by_the_file_of_the_p
     assert claims.count("\n") == 4 and claims in page_text
     assert (kept / "sweep.yaml").read_text() == FILES[2].read_text()
     gave = by_row(found, "What each row gave")
-    spread = [gave[f"{row}, seed 0"]["zero spread"] for row in ("preset binary", "group_size 2", "reference")]
+    spread = [gave[f"{row}, seed 0"]["zero spread"] for row in ("binary", "group-2", "reference")]
     assert [f"{float(text.rstrip('%')):.0f}%" for text in spread] == ["56%", "42%", "5%"]
     assert gave["sft, seed 0"]["wins"].startswith("54.7%") and "54.7% of 256 games" in page_text
     assert (kept / "figures" / "forest.svg").is_file()

@@ -1,11 +1,12 @@
 """Ablations: the trials of a sweep against the row that its file names as the reference.
 
-A row is a setting; its trials differ in their seeds alone. Each trial is compared with the reference of its
-seed on the secrets that both played, by the tests of `inference`. Everything is read from `sweep.csv` and
-from the metrics, games and logs of the trials; a trial that failed stays as a row.
+A row is a setting, named as the first of its trials, which differ in their seeds alone. Each trial is
+compared with the reference of its seed on the secrets that both played, by the tests of `inference`.
+Everything is read from `sweep.csv` and from the metrics, games and logs of the trials; a trial that failed
+stays as a row.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,7 +65,8 @@ def section(folder: str | Path) -> Section | None:
     rows = sweep_results.read_table(folder)
     if not sweep_results.reference_rows(rows):
         return None
-    found = list(_measured(folder, rows))
+    changed = _changes(rows)
+    found = list(_measured(folder, rows, changed))
     pairs = _compared(found)
     p_values = corrected(pairs)
     tables = {"What each row gave": [_gave(folder, own) for own in found]}
@@ -73,7 +75,7 @@ def section(folder: str | Path) -> Section | None:
             comparison_row((found[place].label, REFERENCE), pair, p_values[place])
             for place, pair in pairs.items()
         ]
-    tables["Where, and how to repeat it"] = [_where(folder, row) for row in rows]
+    tables["Where, and how to repeat it"] = [_where(folder, row, changed[row["trial"]]) for row in rows]
     claims = _claims(found, pairs, p_values)
     text = "\n\n".join([_about(folder, rows, found), *claims])
     forest = {found[place].label: pair for place, pair in pairs.items()}
@@ -86,16 +88,16 @@ def save_figures(section: Section, folder: Path) -> list[Path]:
     return [plots.save(figure, folder / "figures", name)[0] for name, figure in section.figures.items()]
 
 
-def _measured(folder: Path, rows: Sequence[Row]) -> Iterator[Measured]:
+def _measured(folder: Path, rows: Sequence[Row], changed: Mapping[str, str]) -> Iterator[Measured]:
     """Every player of every trial, the models first."""
     names = sweep_results.setting_names(rows)
     seeds = [name for name in names if name.endswith(".seed")]
-    told = [name for name in sweep_results.settings_of(rows) if name.partition(".")[2] not in WITHIN_A_ROW]
-    usual = sweep_results.reference_rows(rows)[0]
+    labels = {"": REFERENCE}
     first = None
     for row in rows:
-        unlike = [name for name in told if row[name] != usual[name]]
-        label = ", ".join(f"{name.partition('.')[2]} {row[name]}" for name in unlike) or REFERENCE
+        changes = changed[row["trial"]]
+        # a trial without a name in its file is named after all of its settings, `=` and the seed among them
+        label = labels.setdefault(changes, changes if "=" in row["trial"] else row["trial"])
         own = tuple(row[name] for name in seeds)
         run = None
         if row["status"] == "done" and runs.status(folder / row["trial"] / STAGE)["status"] == "done":
@@ -109,6 +111,21 @@ def _measured(folder: Path, rows: Sequence[Row]) -> Iterator[Measured]:
         for player in (name for name in PLAYERS if name in games and name != last):
             said = f"{player}, {label}" if label != REFERENCE else player
             yield Measured(said, own, row, player, games[player], False)
+
+
+def _row_settings(rows: Sequence[Row]) -> list[str]:
+    """The settings that tell the rows of the table apart."""
+    return [name for name in sweep_results.settings_of(rows) if name.partition(".")[2] not in WITHIN_A_ROW]
+
+
+def _listed(row: Row, names: Sequence[str]) -> str:
+    return ", ".join(f"{name.partition('.')[2]} {row[name]}" for name in names)
+
+
+def _changes(rows: Sequence[Row]) -> dict[str, str]:
+    """Trial to what makes it another row than the reference; empty for the reference."""
+    usual, names = sweep_results.reference_rows(rows)[0], _row_settings(rows)
+    return {row["trial"]: _listed(row, [name for name in names if row[name] != usual[name]]) for row in rows}
 
 
 def _compared(found: Sequence[Measured]) -> dict[int, inference.Comparison]:
@@ -130,11 +147,7 @@ def _compared(found: Sequence[Measured]) -> dict[int, inference.Comparison]:
 
 def _about(folder: Path, rows: Sequence[Row], found: Sequence[Measured]) -> str:
     usual = sweep_results.reference_rows(rows)[0]
-    settings = ", ".join(
-        f"{name.partition('.')[2]} {usual[name]}"
-        for name in sweep_results.settings_of(rows)
-        if name.partition(".")[2] not in WITHIN_A_ROW
-    )
+    settings = _listed(usual, _row_settings(rows))
     played = {len(own.games.secret) for own in found if own.games is not None}
     config = folder / usual["trial"] / STAGE / "config.yaml"
     of = read_yaml(config).get("secrets", "") if config.is_file() else ""
@@ -142,12 +155,12 @@ def _about(folder: Path, rows: Sequence[Row], found: Sequence[Measured]) -> str:
         f"{report.SPLITS.get(of, 'secrets').lower()}, {' or '.join(f'{n:,}' for n in sorted(played)) or 0}"
     )
     return (
-        f"The reference has {settings or 'the settings of all trials'}; a row names what it changes, or a "
-        f"player beside it. Played: {secrets}. Wins with Wilson's 95% interval; pairs on the same secrets by "
-        "McNemar's test and sign flips, with paired bootstrap intervals. *Games needed* is the number of "
-        "secrets at which a difference of this size would be seen four times in five. Zero spread is the "
-        "share of groups of equal reward in the last quarter of GRPO. Minutes are those of the trial's own "
-        "stages that load a model, its control included."
+        f"The reference has {settings or 'the settings of all trials'}; *Where* says what another row "
+        f"changes. A player before the name of a row is one beside it. Played: {secrets}. Wins with Wilson's "
+        "95% interval; pairs on the same secrets by McNemar's test and sign flips, with paired bootstrap "
+        "intervals. *Games needed* is the number of secrets at which a difference of this size would be seen "
+        "four times in five. Zero spread is the share of groups of equal reward in the last quarter of GRPO. "
+        "Minutes are those of the trial's own stages that load a model, its control included."
     )
 
 
@@ -208,11 +221,12 @@ def _warnings(trial: Path) -> str:
     return ", ".join(said) or ("none" if log else "–")
 
 
-def _where(folder: Path, row: Row) -> findings.Row:
+def _where(folder: Path, row: Row, changes: str) -> findings.Row:
     trial = folder / row["trial"]
     whole = any(trial.glob("*/config.yaml"))
     return {
         "trial": row["trial"],
+        "changes": changes or "–",
         "folder": shown_path(trial.resolve()),
         "command": recipes.command(trial) if whole else "–",
     }
