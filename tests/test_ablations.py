@@ -111,11 +111,12 @@ def test_a_row_shows_what_it_gave_and_failures_stay(swept):
     assert where["bad"]["command"].startswith("python -m wordlelib run --recipe")
 
 
-def test_a_row_without_a_name_in_its_file_is_named_by_what_it_changes(swept):
-    """Such a trial is named after all of its settings, its seed among them, which a row is not about."""
+@pytest.mark.parametrize("name", ["preset=binary_seed=0", "sft"])
+def test_a_row_whose_trial_has_no_name_of_its_own_is_named_by_what_it_changes(swept, name):
+    """Such as one after all settings, its seed among them, which a row is not about, or that of a player."""
     rows = [own for own in sweep_results.read_table(swept) if own["trial"] in ("ours", "bad")]
-    (swept / "bad").rename(swept / "preset=binary_seed=0")
-    named = [own | {"trial": own["trial"].replace("bad", "preset=binary_seed=0")} for own in rows]
+    (swept / "bad").rename(swept / name)
+    named = [own | {"trial": own["trial"].replace("bad", name)} for own in rows]
     table = write_sweep_table(swept, [{k: "" if v is None else v for k, v in own.items()} for own in named])
     assert list(by_row(ablations.section(table), "What each row gave"))[-1] == "preset binary, seed 0"
 

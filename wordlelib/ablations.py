@@ -97,7 +97,8 @@ def _measured(folder: Path, rows: Sequence[Row], changed: Mapping[str, str]) -> 
     for row in rows:
         changes = changed[row["trial"]]
         # a trial without a name in its file is named after all of its settings, `=` and the seed among them
-        label = labels.setdefault(changes, changes if "=" in row["trial"] else row["trial"])
+        unfit = "=" in row["trial"] or row["trial"] in PLAYERS
+        label = labels.setdefault(changes, changes if unfit else row["trial"])
         own = tuple(row[name] for name in seeds)
         run = None
         if row["status"] == "done" and runs.status(folder / row["trial"] / STAGE)["status"] == "done":
