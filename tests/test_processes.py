@@ -19,13 +19,15 @@ def doubled(n: int) -> int:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_results_come_in_order_and_items_are_asked_for_as_they_are_needed(workers):
-    """Of an endless source, which would fill the memory, only a few items wait."""
+def test_results_come_in_order_and_items_are_asked_for_as_they_are_needed(workers, tmp_path, monkeypatch):
+    """Of an endless source, which would fill memory and disk, only a few items wait."""
+    monkeypatch.setattr(processes.tempfile, "tempdir", str(tmp_path))
     asked = []
     endless = (asked.append(n) or n for n in iter(lambda: len(asked), -1))
     done = processes.each_done(doubled, endless, workers, "double", "each_done")
     assert [next(done) for _ in range(20)] == list(range(0, 40, 2))
     assert len(asked) <= 20 + processes.AHEAD * workers
+    assert len(list(tmp_path.glob("*/*"))) <= 1 + processes.AHEAD * workers
     done.close()
 
 
@@ -64,12 +66,13 @@ def test_a_process_that_is_ended_is_one_sentence():
     assert "\n" not in str(told.value)
 
 
-def test_a_script_without_a_guard_is_told_so_however_large_its_work_is(tmp_path):
-    """Work that a pipe does not hold is not given to a process that never reads it."""
+@pytest.mark.parametrize("work, item", [(1_000_000, 1), (1, 1_000_000)], ids=["work", "items"])
+def test_a_script_without_a_guard_is_told_so_however_large_its_work_is(work, item, tmp_path):
+    """What a pipe does not hold is not given to a process that never reads it."""
     (tmp_path / "script.py").write_text(
         "from functools import partial\n"
         "from wordlelib.processes import each_done\n"
-        "list(each_done(partial(max, 'a' * 1_000_000), 'abcdefgh', 2, 'compare', 'this'))\n"
+        f"list(each_done(partial(max, 'a' * {work}), ['b' * {item}] * 8, 2, 'compare', 'this'))\n"
     )
     done = subprocess.run(
         [sys.executable, "script.py"],

@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+WORK = "work.pickle"  # what a process opens once
 AHEAD = 3  # items of each process that are under way, or done and not yet taken: a bound on memory
 
 
@@ -40,12 +41,17 @@ def _opened(work: Path) -> Callable[[Any], Any]:
     return pickle.loads(work.read_bytes())
 
 
-def _do(work: Path, item: Any) -> Any:
+def _do(folder: Path, number: int) -> Any:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return _opened(work)(item)
+        return _opened(folder / WORK)(pickle.loads(_item(folder, number).read_bytes()))
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _item(folder, number).unlink(missing_ok=True)
+
+
+def _item(folder: Path, number: int) -> Path:
+    return folder / f"{number}.pickle"
 
 
 @contextmanager
@@ -75,22 +81,23 @@ def each_done(
     if workers == 1:
         yield from map(work, items)
         return
-    # In a file, for a process that cannot start reads nothing: with more than a pipe holds this one would
-    # wait for it without end.
-    with tempfile.TemporaryDirectory() as folder:
-        packed = Path(folder) / "work.pickle"
-        packed.write_bytes(pickle.dumps(work))
-        yield from _by_processes(packed, items, workers, verb, caller)
+    # In files, work and items: a process that cannot start, or was ended, reads nothing, and with more than a
+    # pipe holds this one would wait for it without end (for items, before Python 3.11.5).
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / WORK).write_bytes(pickle.dumps(work))
+        yield from _by_processes(folder, items, workers, verb, caller)
 
 
-def _by_processes(packed: Path, items: Iterable[Any], workers: int, verb: str, caller: str) -> Iterator[Any]:
+def _by_processes(folder: Path, items: Iterable[Any], workers: int, verb: str, caller: str) -> Iterator[Any]:
     # Not forked: a notebook's kernel has threads.
     spawn = multiprocessing.get_context("spawn")
     started, waiting = spawn.Event(), deque[Future]()
     pool = ProcessPoolExecutor(workers, spawn, _start, (started,))
     try:
-        for item in items:
-            waiting.append(pool.submit(_do, packed, item))
+        for number, item in enumerate(items):
+            _item(folder, number).write_bytes(pickle.dumps(item))
+            waiting.append(pool.submit(_do, folder, number))
             if len(waiting) == AHEAD * workers:
                 yield waiting.popleft().result()
         while waiting:
