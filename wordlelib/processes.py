@@ -15,7 +15,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-WORK = "work.pickle"  # what a process opens once
 AHEAD = 3  # items of each process that are under way, or done and not yet taken: a bound on memory
 
 
@@ -41,17 +40,18 @@ def _opened(work: Path) -> Callable[[Any], Any]:
     return pickle.loads(work.read_bytes())
 
 
-def _do(folder: Path, number: int) -> Any:
+def _do(work: Path, item: Path) -> Any:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return _opened(folder / WORK)(pickle.loads(_item(folder, number).read_bytes()))
+        return _opened(work)(pickle.loads(item.read_bytes()))
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _item(folder, number).unlink(missing_ok=True)
+        item.unlink(missing_ok=True)
 
 
-def _item(folder: Path, number: int) -> Path:
-    return folder / f"{number}.pickle"
+def _packed(file: Path, content: Any) -> Path:
+    file.write_bytes(pickle.dumps(content))
+    return file
 
 
 @contextmanager
@@ -83,21 +83,20 @@ def each_done(
         return
     # In files, work and items: a process that cannot start, or was ended, reads nothing, and with more than a
     # pipe holds this one would wait for it without end (for items, before Python 3.11.5).
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / WORK).write_bytes(pickle.dumps(work))
-        yield from _by_processes(folder, items, workers, verb, caller)
+    with tempfile.TemporaryDirectory() as folder:
+        packed = _packed(Path(folder) / "work", work)
+        files = (_packed(Path(folder) / f"{number}", item) for number, item in enumerate(items))
+        yield from _by_processes(packed, files, workers, verb, caller)
 
 
-def _by_processes(folder: Path, items: Iterable[Any], workers: int, verb: str, caller: str) -> Iterator[Any]:
+def _by_processes(packed: Path, files: Iterable[Path], workers: int, verb: str, caller: str) -> Iterator[Any]:
     # Not forked: a notebook's kernel has threads.
     spawn = multiprocessing.get_context("spawn")
     started, waiting = spawn.Event(), deque[Future]()
     pool = ProcessPoolExecutor(workers, spawn, _start, (started,))
     try:
-        for number, item in enumerate(items):
-            _item(folder, number).write_bytes(pickle.dumps(item))
-            waiting.append(pool.submit(_do, folder, number))
+        for file in files:
+            waiting.append(pool.submit(_do, packed, file))
             if len(waiting) == AHEAD * workers:
                 yield waiting.popleft().result()
         while waiting:
